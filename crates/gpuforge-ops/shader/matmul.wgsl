@@ -10,7 +10,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> b: array<RIGHT>;
 
 // Position of a tile: offsets of its matrices, and its upper left corner in the result.
-struct Place {
+struct TilePosition {
     a: u32,
     b: u32,
     c: u32,
@@ -19,12 +19,12 @@ struct Place {
     some: bool,
 }
 
-fn place(id: vec3<u32>, groups: vec3<u32>, rows: u32, columns: u32) -> Place {
+fn tile_position(id: vec3<u32>, groups: vec3<u32>, rows: u32, columns: u32) -> TilePosition {
     let tile = id.y * groups.x + id.x;
     let item = tile / p.v[1].z;
     let rest = tile - item * p.v[1].z;
     let row = rest / p.v[1].y;
-    return Place(
+    return TilePosition(
         item * p.v[2].x,
         item * p.v[2].y,
         item * p.v[0].x * p.v[0].y,

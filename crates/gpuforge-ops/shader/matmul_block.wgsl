@@ -6,7 +6,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let t = place(id, groups, TALLu, WIDEu);
+    let t = tile_position(id, groups, TALLu, WIDEu);
     let row = t.row + lane / 8u * ROWSu;
     let column = t.column + lane % 8u * COLUMNSu;
     let m = p.v[0].x;

@@ -6,7 +6,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let t = place(id, groups, 8u, 8u);
+    let t = tile_position(id, groups, 8u, 8u);
     let row = t.row + lane / 8u;
     let column = t.column + lane % 8u;
     let n = p.v[0].y;

@@ -9,11 +9,11 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) within: u32,
 ) {
-    let t = place(id, groups, TALLu, WIDEu);
+    let t = tile_position(id, groups, TALLu, WIDEu);
     // Uniform over the workgroup.
     if (!t.some) { return; }
     // Which invocations form a subgroup, and how many, is up to the device. So subgroups claim positions in the tile as they come;
-    // each result element is the same whoever computes it.
+    // each result element is the same whichever invocation computes it.
     let before = subgroupExclusiveAdd(1u);
     let together = subgroupAdd(1u);
     var first = 0u;

@@ -9,7 +9,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let t = place(id, groups, 16u, 16u);
+    let t = tile_position(id, groups, 16u, 16u);
     if (!t.some) { return; }
     let y = lane / 16u;
     let x = lane % 16u;

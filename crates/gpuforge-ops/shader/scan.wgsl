@@ -17,7 +17,7 @@ var<workgroup> stage: array<S, STAGE>;
 var<workgroup> runs: array<S, 64>;
 var<workgroup> segments: array<S, 8>;
 
-struct Place {
+struct TilePosition {
     tile: u32,
     lane: u32,
     // first element of the tile, and how many it has
@@ -29,21 +29,21 @@ struct Run {
     @16 x#: S,
 }
 
-fn place(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> Place {
+fn tile_position(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> TilePosition {
     let tile = id.y * groups.x + id.x;
     let row = tile / p.v[0].z;
     let start = (tile - row * p.v[0].z) * 1024u;
     let count = select(0u, min(1024u, p.v[0].y - start), row < p.v[0].x);
-    return Place(tile, lane, row * p.v[0].y + start, count);
+    return TilePosition(tile, lane, row * p.v[0].y + start, count);
 }
 
 // An element of a tile; identity beyond its end.
-fn element(at: Place, i: u32) -> S {
+fn element(at: TilePosition, i: u32) -> S {
     let there = i < at.count;
     return masked(there, item(select(0u, at.base + i, there)));
 }
 
-fn load(at: Place) -> Run {
+fn load(at: TilePosition) -> Run {
     var run: Run;
     if (STAGED) {
         @16 stage[#u * 68u + at.lane + at.lane / 16u] = element(at, #u * 64u + at.lane);
@@ -83,7 +83,7 @@ fn segment_prefix(n: u32) -> S {
     return all;
 }
 
-fn finish(at: Place, start: S, run: Run) {
+fn finish(at: TilePosition, start: S, run: Run) {
     var now = start;
     let first = at.base + at.lane * 16u;
     if (STAGED) {
@@ -103,7 +103,7 @@ fn totals(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let at = place(id, groups, lane);
+    let at = tile_position(id, groups, lane);
     _ = exclusive_prefix(lane, reduce_run(load(at)));
     if (lane == 0u && at.tile < p.v[0].x * p.v[0].z) { states[at.tile] = segment_prefix(8u); }
 }
@@ -139,7 +139,7 @@ fn elements(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let at = place(id, groups, lane);
+    let at = tile_position(id, groups, lane);
     let run = load(at);
     let here = exclusive_prefix(lane, reduce_run(run));
     finish(at, combine(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here), run);
@@ -152,7 +152,7 @@ fn short_rows(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let at = place(id, groups, lane);
+    let at = tile_position(id, groups, lane);
     let run = load(at);
     finish(at, combine(first(), exclusive_prefix(lane, reduce_run(run))), run);
 }

@@ -18,9 +18,9 @@ fn main(
     let tile = id.y * groups.x + id.x;
     if (tile >= p.v[0].z) { return; }
     let row = tile / p.v[0].y;
-    let place = tile - row * p.v[0].y;
+    let tile_in_row = tile - row * p.v[0].y;
     for (var item = 0u; item < ITEMSu; item++) {
-        let column = place * GROUPu * ITEMSu + item * GROUPu + lane;
+        let column = tile_in_row * GROUPu * ITEMSu + item * GROUPu + lane;
         if (column < p.v[0].x) {
             var key = data[row * p.v[0].x + column];
             if ((p.v[1].x & 8u) != 0u) { key = key_of(key, p.v[1].x); }
@@ -28,5 +28,5 @@ fn main(
         }
     }
     workgroupBarrier();
-    if (lane < 16u) { counts[(row * 16u + lane) * p.v[0].y + place] = atomicLoad(&bins[lane]); }
+    if (lane < 16u) { counts[(row * 16u + lane) * p.v[0].y + tile_in_row] = atomicLoad(&bins[lane]); }
 }

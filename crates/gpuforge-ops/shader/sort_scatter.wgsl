@@ -27,8 +27,8 @@ fn main(
     let tile = id.y * groups.x + id.x;
     if (tile >= p.v[0].z) { return; }
     let row = tile / p.v[0].y;
-    let place = tile - row * p.v[0].y;
-    let column = place * TILEu;
+    let tile_in_row = tile - row * p.v[0].y;
+    let column = tile_in_row * TILEu;
     let len = min(TILEu, p.v[0].x - column);
     let first = row * p.v[0].x + column;
     let flags = p.v[1].x;
@@ -73,7 +73,7 @@ fn main(
     }
     workgroupBarrier();
     if (lane < 16u) {
-        shifts[lane] = starts[(row * 16u + lane) * p.v[0].y + place] - counts[lane * GROUPu];
+        shifts[lane] = starts[(row * 16u + lane) * p.v[0].y + tile_in_row] - counts[lane * GROUPu];
     }
 
     // Sorted within the tile first, so that writes are coalesced.

@@ -19,8 +19,8 @@ fn main(
     let row = id.y * groups.x + id.x;
     if (row * p.v[0].y >= p.v[0].z) { return; }
     var sum = 0u;
-    for (var place = 0u; place < p.v[0].y; place++) {
-        sum += counts[(row * p.v[0].y + place) * 256u + lane];
+    for (var tile_in_row = 0u; tile_in_row < p.v[0].y; tile_in_row++) {
+        sum += counts[(row * p.v[0].y + tile_in_row) * 256u + lane];
     }
     totals[lane] = sum;
     workgroupBarrier();

@@ -20,11 +20,11 @@ fn main(
     let tile = id.y * groups.x + id.x;
     if (tile >= p.v[0].z) { return; }
     let row = tile / p.v[0].y;
-    let place = tile - row * p.v[0].y;
+    let tile_in_row = tile - row * p.v[0].y;
     let shift = p.v[0].w;
     let known = state[row * 2u];
     for (var item = 0u; item < ITEMSu; item++) {
-        let column = place * TILEu + item * GROUPu + lane;
+        let column = tile_in_row * TILEu + item * GROUPu + lane;
         if (column < p.v[0].x) {
             let key = key_of(data[row * p.v[0].x + column], p.v[1].x);
             // In two steps: WGSL has no shift by 32.

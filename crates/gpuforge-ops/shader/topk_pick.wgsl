@@ -8,7 +8,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> state: array<u32>;
 @group(0) @binding(3) var<storage, read> starts: array<u32>;
 @group(0) @binding(4) var<storage, read_write> keys: array<u32>;
-@group(0) @binding(5) var<storage, read_write> places: array<u32>;
+@group(0) @binding(5) var<storage, read_write> indices: array<u32>;
 
 // Per invocation: keys below (low half) and equal (high half) in its run.
 var<workgroup> parts: array<u32, GROUP>;
@@ -22,9 +22,9 @@ fn main(
     let tile = id.y * groups.x + id.x;
     if (tile >= p.v[0].z) { return; }
     let row = tile / p.v[0].y;
-    let place = tile - row * p.v[0].y;
+    let tile_in_row = tile - row * p.v[0].y;
     let last = state[row * 2u];
-    let first = place * TILEu + lane * ITEMSu;
+    let first = tile_in_row * TILEu + lane * ITEMSu;
     var sum = 0u;
     for (var item = 0u; item < ITEMSu; item++) {
         if (first + item < p.v[0].x) {
@@ -38,8 +38,8 @@ fn main(
     sum = 0u;
     for (var other = 0u; other < lane; other++) { sum += parts[other]; }
     let begin = starts[row * 2u * p.v[0].y];
-    var below = starts[row * 2u * p.v[0].y + place] - begin + (sum & 0xffffu);
-    var equal = starts[(row * 2u + 1u) * p.v[0].y + place] - begin + (sum >> 16u);
+    var below = starts[row * 2u * p.v[0].y + tile_in_row] - begin + (sum & 0xffffu);
+    var equal = starts[(row * 2u + 1u) * p.v[0].y + tile_in_row] - begin + (sum >> 16u);
     for (var item = 0u; item < ITEMSu; item++) {
         if (first + item < p.v[0].x) {
             let key = key_of(data[row * p.v[0].x + first + item], p.v[1].x);
@@ -47,7 +47,7 @@ fn main(
                 let to = select(equal, below, key < last);
                 if (to < p.v[1].y) {
                     keys[row * p.v[1].y + to] = key;
-                    places[row * p.v[1].y + to] = p.v[1].z + first + item;
+                    indices[row * p.v[1].y + to] = p.v[1].z + first + item;
                 }
                 below += u32(key < last);
                 equal += u32(key == last);

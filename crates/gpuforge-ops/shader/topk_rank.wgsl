@@ -5,9 +5,9 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
-@group(0) @binding(2) var<storage, read> places: array<u32>;
+@group(0) @binding(2) var<storage, read> indices: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<u32>;
-@group(0) @binding(4) var<storage, read_write> out_places: array<u32>;
+@group(0) @binding(4) var<storage, read_write> out_indices: array<u32>;
 
 @compute @workgroup_size(64)
 fn main(
@@ -25,5 +25,5 @@ fn main(
         to += u32(key < own || (key == own && j < i));
     }
     out[to] = bits_of(own, p.v[1].x);
-    out_places[to] = places[i];
+    out_indices[to] = indices[i];
 }

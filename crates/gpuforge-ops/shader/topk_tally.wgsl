@@ -19,12 +19,12 @@ fn main(
     let tile = id.y * groups.x + id.x;
     if (tile >= p.v[0].z) { return; }
     let row = tile / p.v[0].y;
-    let place = tile - row * p.v[0].y;
+    let tile_in_row = tile - row * p.v[0].y;
     let last = state[row * 2u];
     var below = 0u;
     var equal = 0u;
     for (var item = 0u; item < ITEMSu; item++) {
-        let column = place * TILEu + item * GROUPu + lane;
+        let column = tile_in_row * TILEu + item * GROUPu + lane;
         if (column < p.v[0].x) {
             let key = key_of(data[row * p.v[0].x + column], p.v[1].x);
             below += u32(key < last);
@@ -34,5 +34,5 @@ fn main(
     if (below > 0u) { atomicAdd(&bins[0], below); }
     if (equal > 0u) { atomicAdd(&bins[1], equal); }
     workgroupBarrier();
-    if (lane < 2u) { counts[(row * 2u + lane) * p.v[0].y + place] = atomicLoad(&bins[lane]); }
+    if (lane < 2u) { counts[(row * 2u + lane) * p.v[0].y + tile_in_row] = atomicLoad(&bins[lane]); }
 }

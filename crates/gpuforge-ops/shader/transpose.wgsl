@@ -9,7 +9,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> out: array<WORDS>;
 
 // Offset of the matrix and upper left corner of the tile; beyond the last tile, a corner beyond the last row.
-fn place(id: vec3<u32>, groups: vec3<u32>, rows: u32, columns: u32) -> vec3<u32> {
+fn tile_position(id: vec3<u32>, groups: vec3<u32>, rows: u32, columns: u32) -> vec3<u32> {
     let tile = id.y * groups.x + id.x;
     let item = tile / p.v[0].w;
     let rest = tile - item * p.v[0].w;

@@ -6,7 +6,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let t = place(id, groups, 16u, 4u);
+    let t = tile_position(id, groups, 16u, 4u);
     let row = t.y + lane % 16u;
     let column = t.z + lane / 16u;
     if (row >= p.v[0].x || column >= p.v[0].y) { return; }

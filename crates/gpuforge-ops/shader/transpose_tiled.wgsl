@@ -8,7 +8,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let t = place(id, groups, 32u, 32u);
+    let t = tile_position(id, groups, 32u, 32u);
     let x = lane % 32u;
     let y = lane / 32u;
     let rows = p.v[0].x;

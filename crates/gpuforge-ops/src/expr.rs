@@ -149,8 +149,8 @@ impl Expr {
         let mut all = Expr { nodes: Vec::new(), too_long: false };
         let mut at = [0u16; 3];
         let zero = Expr::constant(0.0);
-        for (i, place) in at.iter_mut().enumerate().take(function.arity()) {
-            *place = all.absorb(of.get(i).unwrap_or(&zero));
+        for (i, position) in at.iter_mut().enumerate().take(function.arity()) {
+            *position = all.absorb(of.get(i).unwrap_or(&zero));
         }
         let root = all.push(Node::Call(function, at));
         all.compact(root)
@@ -190,8 +190,8 @@ impl Expr {
     fn fold_constants(&self, node: Node) -> Node {
         let Node::Call(f, at) = node else { return node };
         let mut values = [0f32; 3];
-        for (value, place) in values.iter_mut().zip(at).take(f.arity()) {
-            match self.nodes.get(usize::from(place)) {
+        for (value, position) in values.iter_mut().zip(at).take(f.arity()) {
+            match self.nodes.get(usize::from(position)) {
                 Some(Node::Constant(bits)) => *value = f32::from_bits(*bits),
                 _ => return normalized(f, at),
             }
@@ -208,11 +208,11 @@ impl Expr {
             return Expr { nodes: vec![Node::Constant(0)], too_long: true };
         }
         let mut kept: Vec<Node> = Vec::with_capacity(self.nodes.len());
-        let mut places: Vec<Option<u16>> = vec![None; self.nodes.len()];
+        let mut positions: Vec<Option<u16>> = vec![None; self.nodes.len()];
         let mut open = vec![usize::from(root)];
         while let Some(at) = open.last().copied() {
             let Some(node) = self.nodes.get(at) else { break };
-            let known = |at: u16| places.get(usize::from(at)).copied().flatten();
+            let known = |at: u16| positions.get(usize::from(at)).copied().flatten();
             let (now, waiting) = match *node {
                 Node::Call(f, of) => {
                     let waiting = of.iter().take(f.arity()).find(|at| known(**at).is_none()).copied();
@@ -228,8 +228,8 @@ impl Expr {
                 Some(at) => open.push(usize::from(at)),
                 None => {
                     open.pop();
-                    if let Some(place @ None) = places.get_mut(at) {
-                        *place = Some(kept.len() as u16);
+                    if let Some(position @ None) = positions.get_mut(at) {
+                        *position = Some(kept.len() as u16);
                         kept.push(now);
                     }
                 }
@@ -390,11 +390,11 @@ impl Expr {
 
 /// A node with unused operands zeroed, so that equal nodes compare equal.
 fn normalized(f: Function, at: [u16; 3]) -> Node {
-    let mut places = [0u16; 3];
-    for (place, at) in places.iter_mut().zip(at).take(f.arity()) {
-        *place = at;
+    let mut positions = [0u16; 3];
+    for (position, at) in positions.iter_mut().zip(at).take(f.arity()) {
+        *position = at;
     }
-    Node::Call(f, places)
+    Node::Call(f, positions)
 }
 
 impl From<f32> for Expr {

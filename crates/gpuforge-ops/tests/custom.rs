@@ -1,4 +1,4 @@
-//! Somebody else's kernels: checked before they run, watched while their loops run.
+//! Custom kernels: validation errors, loop guard, CPU fallback.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,7 +33,7 @@ fn step(state: u32) -> u32 {
 
 const STEP: &str = "fn next(s: u32) -> u32 { return s * 1664525u + 1013904223u; }\n";
 
-/// A kernel whose body computes `b[i]` from `a[i]`, and the same on the processor.
+/// A kernel whose body computes `b[i]` from `a[i]`, and the same on the CPU.
 fn each(name: &str, body: &str, n: usize, params: &[u32], cpu: fn(u32, &[u32]) -> u32) -> Custom {
     let main = "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let i = id.x;
@@ -69,12 +69,12 @@ fn run(session: &Session, op: &Custom, iterations: Option<u32>) -> (Vec<Vec<u8>>
     (outputs, guard)
 }
 
-/// Is the guard clear on the adapter? Where it is, the results must be those of the processor.
+/// Is the guard clear on the adapter? Where it is, the results must be those of the CPU.
 fn is_trusted_with(op: &Custom, iterations: Option<u32>) -> Option<bool> {
     let (outputs, guard) = run(common::adapter()?, op, iterations);
     let guard_passed = guard_passed(&guard.expect("it has loops"));
     if guard_passed {
-        assert!(outputs == common::on_cpu(op, 1), "{op:?}: guard_passed and wrong");
+        assert!(outputs == common::on_cpu(op, 1), "{op:?}: guard passed and wrong");
     }
     Some(guard_passed)
 }
@@ -86,7 +86,7 @@ fn is_trusted(op: &Custom) -> Option<bool> {
 fn check(op: &Custom, want: bool) {
     assert!(
         is_trusted(op).is_none_or(|guard_passed| guard_passed == want),
-        "{op:?}: guard_passed is {}",
+        "{op:?}: guard passed is {}",
         !want
     );
     let (outputs, guard) = run(common::dummy(), op, None);
@@ -103,7 +103,7 @@ fn fails(op: &Custom) -> String {
 }
 
 #[test]
-fn a_kernel_without_loops_runs_everywhere_at_every_size() {
+fn a_kernel_without_loops_agrees_at_every_size() {
     for n in common::SIZES {
         let op = each("triple", "b[i] = a[i] * p.v[0].y;", n, &[0, 3], |a, p| a * p[1]);
         assert_eq!((op.guard(), op.name(), op.cost().units), (None, "triple", n as u64));
@@ -113,7 +113,7 @@ fn a_kernel_without_loops_runs_everywhere_at_every_size() {
 }
 
 #[test]
-fn short_loops_are_trusted_and_long_ones_are_not() {
+fn short_loops_pass_the_guard_and_long_ones_fail() {
     assert_eq!(loops(1).guard(), Some(1));
     check(&loops(0), true);
     check(&loops(10_000), true);
@@ -122,7 +122,7 @@ fn short_loops_are_trusted_and_long_ones_are_not() {
 }
 
 #[test]
-fn a_proven_capacity_is_used() {
+fn the_probed_loop_limit_is_used() {
     let Some(adapter) = common::adapter() else { return };
     assert_eq!(is_trusted_with(&loops(998), Some(1000)), Some(true));
     assert_eq!(is_trusted_with(&loops(1000), Some(1000)), Some(false));
@@ -166,7 +166,7 @@ fn few(start: u32) -> u32 {
 }
 
 #[test]
-fn lanes_that_loop_one_after_the_other_are_not_trusted() {
+fn diverging_lanes_fail_the_loop_guard() {
     // No invocation runs more than 12 009 iterations, but a vector of eight that takes turns runs 96 000.
     let body = "var s = a[i];
     for (var j = 0u; j < 8u; j++) {
@@ -190,7 +190,7 @@ fn lanes_that_loop_one_after_the_other_are_not_trusted() {
 }
 
 #[test]
-fn endless_loops_end_and_barriers_are_left_alone() {
+fn endless_loops_end_unless_there_are_barriers() {
     if common::adapter().is_some() {
         let endless = each(
             "endless",
@@ -231,7 +231,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group
 }
 
 #[test]
-fn odd_shapes_of_entry_points_are_guarded() {
+fn unusual_entry_points_are_guarded() {
     // Builtins in a structure, another name, two dimensions, a name that ours could collide with, many groups.
     let wgsl = format!(
         "{HEAD}{STEP}
@@ -267,7 +267,7 @@ fn main() {{ gpuforge_own += 1u; }}
 }
 
 #[test]
-fn a_kernel_that_does_not_compile_is_shown() {
+fn compile_errors_show_the_source() {
     let op = |body: &str| each("bad", body, 4, &[], |a, _| a);
     let message = fails(&op("b[i] = a[i] +;"));
     assert!(
@@ -322,11 +322,11 @@ fn wrong_bindings_and_entries_are_named() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_parts_are_named() {
     let op = || Custom::new("k").wgsl("@compute @workgroup_size(1) fn main() { }").reads(&[&numbers(4)]);
     assert_eq!(fails(&op()), "kernel k: it says no outputs");
     assert_eq!(fails(&op().writes(&[])), "kernel k: it has no outputs");
-    assert_eq!(fails(&op().writes_like_input()), "kernel k: it has no function for the processor");
+    assert_eq!(fails(&op().writes_like_input()), "kernel k: it has no CPU function");
     assert!(
         fails(&op().writes_like_input().params(&[0; 17]).cpu_fn(|_, _, _| Ok(())))
             .contains("17 parameter words")

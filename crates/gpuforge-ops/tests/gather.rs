@@ -1,4 +1,4 @@
-//! Rows by index: the same bits everywhere, indices beyond the end named, parts and fused ones exact.
+//! Gather: bit-identical on every backend, out-of-range indices, partitioned and fused operations.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -120,7 +120,7 @@ fn only_there(session: &Session, words: &[u32]) -> Tensor {
 }
 
 #[test]
-fn an_index_that_is_only_on_the_device_is_clamped() {
+fn device_resident_indices_are_clamped() {
     let data = tensor(&[10f32, 11.0, 12.0], &[3], "data").unwrap();
     for session in [Some(common::dummy()), common::adapter()].into_iter().flatten() {
         let index = only_there(session, &[1, 3, u32::MAX, 0]);

@@ -1,4 +1,4 @@
-//! Histograms: the same counts everywhere, and the same as comparing with every edge.
+//! Histogram: same counts on every backend, against comparing with every edge.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,7 +39,7 @@ fn reference(x: &[f32], bins: usize, lo: f32, hi: f32) -> Vec<u32> {
 }
 
 #[test]
-fn counts_are_right_everywhere() {
+fn counts_are_exact_on_every_backend() {
     for n in common::SIZES {
         let x = noise(n);
         for bins in [1, 10, 1024, 5000] {
@@ -59,7 +59,7 @@ fn many_bins() {
 }
 
 #[test]
-fn ends_edges_and_what_is_not_a_number() {
+fn range_ends_edges_and_nan() {
     let (inf, small) = (f32::INFINITY, f32::from_bits(1));
     let x =
         [f32::NAN, inf, -inf, -1.0, -0.0, 0.0, small, -small, 1.0, 1.0f32.next_up(), 0.5, 0.5f32.next_down()];
@@ -73,7 +73,7 @@ fn ends_edges_and_what_is_not_a_number() {
 }
 
 #[test]
-fn edges_are_settled_by_comparison() {
+fn bin_edges_are_resolved_by_comparison() {
     // Every edge, and its neighbours, at ranges where bins are finer than floats and where they are not.
     for (bins, lo, hi) in [
         (10, 0.0f32, 1.0f32),
@@ -96,7 +96,7 @@ fn edges_are_settled_by_comparison() {
 }
 
 #[test]
-fn rows_parts_and_fused_ones_give_the_same_counts() {
+fn rows_partitions_and_fused_ops_give_the_same_counts() {
     let x = noise(50_000);
     for (rows, n) in [(0, 7), (7, 0), (50, 1000), (1000, 50), (2, 25_000)] {
         let t = floats(&x[..rows * n], &[rows, n]);
@@ -114,7 +114,7 @@ fn rows_parts_and_fused_ones_give_the_same_counts() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let x = floats(&[1.0], &[1]);
     let error = |op: Histogram| op.outputs().unwrap_err();
     for bins in [0, 65_537] {

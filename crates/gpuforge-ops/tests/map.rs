@@ -1,4 +1,4 @@
-//! Element-wise expressions: everywhere the same within the bounds that `src/map.rs` states.
+//! Fused element-wise expressions: within the accuracy that `src/map.rs` states, on every backend.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +51,7 @@ fn close(text: &str, reference: impl Fn(f64, f64, f64) -> f64, bound: impl Fn(f6
 const ULP: f64 = f32::EPSILON as f64;
 
 #[test]
-fn cheap_steps_are_the_same_bits_everywhere() {
+fn cheap_functions_are_bit_identical() {
     for n in common::SIZES {
         let (a, b) = (values(n, 1), values(n, 2));
         let out = floats(&same_bits(&op("a - b", n))[0]);
@@ -68,7 +68,7 @@ fn cheap_steps_are_the_same_bits_everywhere() {
 }
 
 #[test]
-fn products_and_quotients_stay_within_their_bounds() {
+fn products_and_quotients_are_within_their_ulp_bounds() {
     // A product of at most 25 may be rounded once or twice.
     close("a*b + c", |a, b, c| a * b + c, |_| 50.0 * ULP);
     close("a / (abs(b) + 1)", |a, b, _| a / (b.abs() + 1.0), |y| 4.0 * ULP * y.abs());
@@ -87,7 +87,7 @@ fn functions_stay_within_what_wgsl_grants() {
 }
 
 #[test]
-fn kinds_and_efforts_follow_the_steps() {
+fn kind_and_cost_follow_the_expression() {
     let (cheap, heavy) = (op("a*b + c", 10), op("exp(sin(a))*b", 10));
     assert_eq!((cheap.kind(), cheap.cost().units), (OpKind::Map, 10));
     assert_eq!((heavy.kind(), heavy.cost().units), (OpKind::MapHeavy, 210));
@@ -95,7 +95,7 @@ fn kinds_and_efforts_follow_the_steps() {
 }
 
 #[test]
-fn one_value_serves_all_elements() {
+fn scalars_are_broadcast() {
     for n in [1, 5, 1000] {
         let a = values(n, 1);
         let op = op_on("a*b - c", &[&a, &[3.0], &[0.5]]);
@@ -115,7 +115,7 @@ fn one_value_serves_all_elements() {
 }
 
 #[test]
-fn the_processor_does_as_ieee_says() {
+fn cpu_follows_ieee() {
     let odd = [f32::NAN, f32::INFINITY, -f32::INFINITY, 0.0, -0.0, 1e-40, -1e-40, f32::MAX];
     for text in ["a + a", "a*a", "1/a", "sqrt(a)", "exp(a)", "ln(a)", "sin(a)", "tanh(a)", "a == a", "a - a"]
     {
@@ -143,7 +143,7 @@ fn the_processor_does_as_ieee_says() {
 }
 
 #[test]
-fn odd_numbers_spoil_only_their_own_elements() {
+fn non_finite_elements_do_not_affect_others() {
     let mut a = values(1000, 1);
     for (i, odd) in [f32::NAN, f32::INFINITY, -f32::INFINITY, f32::MAX].into_iter().enumerate() {
         a[i * 250] = odd;
@@ -163,7 +163,7 @@ fn odd_numbers_spoil_only_their_own_elements() {
 }
 
 #[test]
-fn a_copy_keeps_all_bits() {
+fn copies_preserve_all_bits() {
     for n in common::SIZES {
         let odd: Vec<f32> = (0..n as u32).map(|i| f32::from_bits(i.wrapping_mul(2_654_435_761))).collect();
         let out = &same_bits(&op_on("a", &[&odd]))[0];
@@ -191,7 +191,7 @@ fn constants_share_a_shader() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     common::parts_join(&op("exp(a)*b + sin(c)", 1000), 100);
     let sizes = [1usize, 7, 64, 100, 0, 33];
     let ops: Vec<Map> = sizes.iter().map(|n| op("max(a, b) - c", *n)).collect();
@@ -204,7 +204,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let error = op_on("a + b", &[&values(3, 1), &values(4, 1)]).outputs().unwrap_err();
     assert_eq!(error.to_string(), "map: inputs must have one shape, or [1]: [3] and [4]");
     let few = op_on("a + c", &[&values(3, 1)]).outputs().unwrap_err();

@@ -1,4 +1,4 @@
-//! Matrix products against exact ones, everywhere, at every size; what is not finite; parts, fused ones, bad input.
+//! Matmul against exact products on every backend: sizes, non-finite values, partitioned and fused operations, invalid input.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -68,7 +68,7 @@ fn exact(op: &Matmul) -> Vec<(f64, f64)> {
     all.into_iter().map(|(c, sizes)| (c, bound(sizes))).collect()
 }
 
-/// Within the bound everywhere; on the processor the same bits for every number of threads.
+/// Within the bound on every backend; on the CPU bit-identical for every number of threads.
 fn check(op: &Matmul) {
     agree(op, common::everywhere(op));
 }
@@ -112,14 +112,14 @@ const SHAPES: [[usize; 3]; 22] = [
 ];
 
 #[test]
-fn twins_agree() {
+fn cpu_and_device_agree_at_every_size() {
     for [m, k, n] in SHAPES {
         check(&matmul(&full(&[m, k], 1), &full(&[k, n], 2)));
     }
 }
 
 #[test]
-fn halves_agree() {
+fn f16_inputs_agree() {
     for [m, k, n] in SHAPES.into_iter().filter(|s| s.iter().all(|d| *d < 1000)) {
         check(&matmul(&halves(&[m, k], 1), &halves(&[k, n], 2)));
     }
@@ -158,7 +158,7 @@ fn batches_agree() {
 }
 
 #[test]
-fn parts_give_the_same_bits() {
+fn partitions_are_bit_identical() {
     let tall = matmul(&full(&[1100, 600], 1), &full(&[600, 137], 2));
     common::parts_join(&tall, 512);
     common::parts_join(&matmul(&halves(&[513, 20], 1), &halves(&[20, 5], 2)), 1);
@@ -174,7 +174,7 @@ fn parts_give_the_same_bits() {
     }
 }
 
-/// The bits that each gives alone: on the processor, and on a device for every variant.
+/// The bits that each gives alone: on the CPU, and on a device for every variant.
 fn fused_is_same(ops: &[Matmul]) {
     let all: Vec<&dyn Op> = ops.iter().map(|op| op as &dyn Op).collect();
     let key = ops[0].fuse_key().unwrap();
@@ -202,7 +202,7 @@ fn equal_shapes_are_fused() {
 }
 
 #[test]
-fn ten_products_are_one_dispatch() {
+fn ten_products_fuse_into_one_dispatch() {
     let ops: Vec<Matmul> =
         (0..10).map(|i| matmul(&full(&[256, 256], i), &full(&[256, 256], i + 50))).collect();
     let all: Vec<&dyn Op> = ops.iter().map(|op| op as &dyn Op).collect();
@@ -214,7 +214,7 @@ fn ten_products_are_one_dispatch() {
 }
 
 #[test]
-fn what_is_not_finite_stays_in_its_row_and_column() {
+fn non_finite_values_stay_in_their_row_and_column() {
     let (m, k, n) = (70, 37, 66);
     for (bad, at) in [(f32::NAN, 0), (f32::INFINITY, 36), (f32::NEG_INFINITY, 17)] {
         let (mut a, mut b) = (values(m * k, 1), values(k * n, 2));
@@ -240,7 +240,7 @@ fn what_is_not_finite_stays_in_its_row_and_column() {
 }
 
 #[test]
-fn denormal_numbers_may_only_be_flushed() {
+fn denormals_may_only_be_flushed() {
     let tiny: Vec<f32> = (0..40 * 40).map(|i| f32::from_bits(1 + i * 997)).collect();
     let tiny = tensor(&tiny, &[40, 40], "tiny").unwrap();
     check(&matmul(&tiny, &full(&[40, 33], 1)));
@@ -257,7 +257,7 @@ fn denormal_numbers_may_only_be_flushed() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let error = |a: &Tensor, b: &Tensor| matmul(a, b).outputs().unwrap_err().to_string();
     assert_eq!(
         error(&full(&[2, 3], 0), &full(&[4, 5], 0)),

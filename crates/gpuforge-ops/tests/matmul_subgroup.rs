@@ -1,5 +1,4 @@
-//! The member of the matmul family that shares rows inside subgroups: valid text, right numbers at awkward sizes, the same
-//! bits every time.
+//! Matmul variant with subgroup sharing: valid WGSL, results at awkward sizes, reproducibility.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -54,7 +53,7 @@ fn halves(shape: &[usize], seed: usize) -> Tensor {
     tensor(&all, shape, "x").unwrap()
 }
 
-/// What a device with subgroups of these sizes can do; all else as the device without hardware.
+/// What a device with subgroups of these sizes can do; all else as the dummy device.
 fn caps(subgroup: Option<(u32, u32)>) -> Caps {
     Caps { subgroup, ..common::dummy().caps().clone() }
 }
@@ -92,7 +91,7 @@ fn valid(kernel: &Kernel, capabilities: Capabilities) -> Result<(), String> {
 }
 
 #[test]
-fn every_member_is_valid_and_only_the_sharing_ones_need_subgroups() {
+fn every_variant_is_valid_and_only_one_needs_subgroups() {
     let caps = caps(Some((4, 128)));
     let mut seen = 0;
     for make in [full, halves] {
@@ -112,7 +111,7 @@ fn every_member_is_valid_and_only_the_sharing_ones_need_subgroups() {
 }
 
 #[test]
-fn it_is_recorded_only_where_all_sizes_of_subgroups_fit() {
+fn subgroup_variant_is_recorded_only_for_supported_subgroup_sizes() {
     let op = matmul(&full(&[8, 8], 1), &full(&[8, 8], 2));
     let default = kernels(&op, op.variants()[0], &caps(None));
     for (subgroup, want) in [
@@ -136,7 +135,7 @@ fn it_is_recorded_only_where_all_sizes_of_subgroups_fit() {
 }
 
 #[test]
-fn one_member_shares_and_is_not_the_default() {
+fn the_subgroup_variant_is_not_the_default() {
     let op = matmul(&full(&[1, 1], 1), &full(&[1, 1], 2));
     let sharing = sharing();
     assert_eq!(sharing.len(), 1);
@@ -190,7 +189,7 @@ fn adapter() -> Option<&'static Session> {
     Some(session)
 }
 
-/// The sharing member on the adapter, and its twin with its own parameters on the device without hardware.
+/// The sharing member on the adapter, and its twin with its own parameters on the dummy device.
 fn check(op: &Matmul) {
     for variant in sharing() {
         let mut tuning = Tuning::default();

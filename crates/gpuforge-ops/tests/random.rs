@@ -1,4 +1,4 @@
-//! Random numbers: known answers, the same bits everywhere, streams that can be cut anywhere, and honest distributions.
+//! Counter-based RNG: known-answer vectors, bit-identical streams, seeking, distribution tests.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,7 +30,7 @@ fn known_answers() {
 }
 
 #[test]
-fn bits_and_uniform_are_the_same_everywhere() {
+fn bits_and_uniform_are_bit_identical() {
     for n in common::SIZES {
         for offset in [0, 1, 63, 3 * (1 << 33) - 7] {
             let bits = common::words(&common::same_bits(&random_bits(n, 0x1234_5678_9abc_def0, offset))[0]);
@@ -87,7 +87,7 @@ fn normal_stays_within_its_bound() {
 }
 
 #[test]
-fn a_stream_can_be_cut_anywhere() {
+fn streams_are_seekable() {
     let whole = common::floats(&common::on_cpu(&uniform(5000, 3, 0), 1)[0]);
     let normals = common::floats(&common::on_cpu(&normal(5000, 3, 0), 1)[0]);
     for offset in [1, 2, 3, 4, 5, 62, 63, 64, 65, 999] {
@@ -114,7 +114,7 @@ fn moments(values: &[f32]) -> (f64, f64) {
 }
 
 #[test]
-fn uniform_is_uniform() {
+fn uniform_passes_moment_and_chi_square_tests() {
     let n = 1 << 20;
     for seed in [0, 1, u64::MAX] {
         let values = common::floats(&common::on_cpu(&uniform(n, seed, 0), 1)[0]);
@@ -138,7 +138,7 @@ fn uniform_is_uniform() {
 }
 
 #[test]
-fn normal_is_normal() {
+fn normal_passes_kolmogorov_smirnov() {
     let n = 1 << 18;
     for seed in [0, 1, 0xdead_beef_0000_0001] {
         let mut values = common::floats(&common::on_cpu(&normal(n, seed, 0), 1)[0]);
@@ -171,7 +171,7 @@ fn normal_is_normal() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let error = uniform(10, 0, u64::MAX - 3).outputs().unwrap_err();
     assert!(matches!(error, OpError::Value { what: "the offset", .. }));
     assert!(error.to_string().contains("18446744073709551612 and 10 elements"), "{error}");

@@ -1,4 +1,4 @@
-//! Reductions: one order of additions everywhere, extremes by integers, and what is not finite by its bits.
+//! Reductions: fixed summation order, min/max by integer keys, non-finite values.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,8 +33,8 @@ fn bits(results: &[Vec<u8>]) -> u32 {
     common::words(&results[0])[0]
 }
 
-/// The processor and the device without hardware agree in every bit; a real device is within `bound`.
-fn close_everywhere(op: &Reduce, want: &[f64], bound: &[f64]) {
+/// The CPU and the dummy device agree in every bit; a real device is within `bound`.
+fn close_on_every_backend(op: &Reduce, want: &[f64], bound: &[f64]) {
     let all = common::everywhere(op);
     let first = &all[0].1;
     for (place, results) in &all {
@@ -61,7 +61,7 @@ fn bound(n: usize, magnitudes: f64) -> f64 {
 }
 
 #[test]
-fn sums_of_integers_are_exact_everywhere() {
+fn sums_of_integers_are_exact_on_every_backend() {
     for n in common::SIZES {
         let x: Vec<f32> = (0..n).map(|i| (i * 7919 % 31) as f32 - 15.0).collect();
         let want: f32 = x.iter().map(|x| f64::from(*x)).sum::<f64>() as f32;
@@ -78,19 +78,23 @@ fn sums_means_and_norms_are_within_their_bounds() {
         let magnitudes: f64 = x.iter().map(|x| f64::from(x.abs())).sum();
         let squares: f64 = x.iter().map(|x| f64::from(*x).powi(2)).sum();
         let t = floats(&x, &[n]);
-        close_everywhere(&sum(&t), &[total], &[bound(n, magnitudes)]);
+        close_on_every_backend(&sum(&t), &[total], &[bound(n, magnitudes)]);
         let root = squares.sqrt();
         // A relative error of the sum is halved by the root.
-        close_everywhere(&norm(&t), &[root], &[bound(n, squares) / root.max(1e-30) + 5.0 * 6e-8 * root]);
+        close_on_every_backend(
+            &norm(&t),
+            &[root],
+            &[bound(n, squares) / root.max(1e-30) + 5.0 * 6e-8 * root],
+        );
         if n > 0 {
             let mean_bound = (bound(n, magnitudes) + 3.0 * 6e-8 * total.abs()) / n as f64;
-            close_everywhere(&mean(&t), &[total / n as f64], &[mean_bound]);
+            close_on_every_backend(&mean(&t), &[total / n as f64], &[mean_bound]);
         }
     }
 }
 
 #[test]
-fn extremes_are_exact_everywhere() {
+fn min_max_is_exact_on_every_backend() {
     for n in common::SIZES.into_iter().filter(|n| *n > 0) {
         let x: Vec<f32> = noise(n).iter().map(|x| (x * 50.0).round()).collect();
         let t = floats(&x, &[n]);
@@ -107,13 +111,13 @@ fn extremes_are_exact_everywhere() {
 }
 
 #[test]
-fn rows_are_reduced_each() {
+fn rows_are_reduced_independently() {
     for (rows, n) in [(0, 5), (1, 70), (300, 7), (5, 4100), (3, 8192), (70_000, 4)] {
         let x: Vec<f32> = (0..rows * n).map(|i| (i * 7919 % 1009) as f32 - 500.0).collect();
         let t = floats(&x, &[rows, n]);
         for (i, make) in ALL.into_iter().enumerate().filter(|(i, _)| rows < 1000 || i % 3 == 0) {
             let op = make(&t).rows();
-            // Division and root may differ in the last places.
+            // Division and root may differ by some ulp.
             let all = if i == 1 || i == 2 { common::on_cpu(&op, 3) } else { common::same_bits(&op) };
             let alone: Vec<u32> =
                 x.chunks(n).map(|row| bits(&common::on_cpu(&make(&floats(row, &[n])), 1))).collect();
@@ -126,7 +130,7 @@ fn rows_are_reduced_each() {
 type Case<'a> = (&'a [(usize, f32)], [f32; 5], [u32; 2]);
 
 #[test]
-fn what_is_not_finite_follows_the_rule_everywhere() {
+fn non_finite_values_follow_the_rule_on_every_backend() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
     let odd_nan = f32::from_bits(0xff80_0001);
     let cases: [Case<'_>; 6] = [
@@ -151,7 +155,7 @@ fn what_is_not_finite_follows_the_rule_everywhere() {
 }
 
 #[test]
-fn sums_that_are_too_large_are_infinite() {
+fn overflowing_sums_are_infinite() {
     let (big, inf) = (f32::MAX, f32::INFINITY);
     let spread = |every: usize, v: f32| (0..9000).map(|i| if i % every == 0 { v } else { 0.0 }).collect();
     let cases: [(Vec<f32>, f32); 4] = [
@@ -180,11 +184,11 @@ fn zeros_and_denormals() {
     assert_eq!((of(min(&t)), of(max(&t)), of(argmin(&t))), (0x8000_0001, 1, 1));
     let x = vec![f32::MIN_POSITIVE / 2.0; 100];
     let want = 100.0 * f64::from(f32::MIN_POSITIVE) / 2.0;
-    close_everywhere(&sum(&floats(&x, &[100])), &[want], &[bound(100, want)]);
+    close_on_every_backend(&sum(&floats(&x, &[100])), &[want], &[bound(100, want)]);
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     let x = noise(50_001);
     for make in ALL {
         common::parts_join(&make(&floats(&x, &[50_001])), 9000);
@@ -204,7 +208,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn parts_on_devices_give_the_same_bits() {
+fn partitions_on_devices_are_bit_identical() {
     let x: Vec<f32> = (0..10_000).map(|i| (i * 31 % 101) as f32).collect();
     for make in [sum, max, argmin] {
         let op = make(&floats(&x, &[10_000]));
@@ -213,12 +217,15 @@ fn parts_on_devices_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let empty = floats(&[], &[0]);
     for make in [mean, min, max, argmin, argmax] {
         assert!(matches!(make(&empty).outputs(), Err(OpError::Value { what: "the shape", .. })));
     }
-    assert_eq!(max(&empty).outputs().unwrap_err().to_string(), "max: the shape is [0], nothing has none");
+    assert_eq!(
+        max(&empty).outputs().unwrap_err().to_string(),
+        "max: the shape is [0], an empty input has none"
+    );
     let error = sum(&floats(&[1.0], &[1])).rows().outputs().unwrap_err();
     assert_eq!(error.to_string(), "sum: the shape is [1], rows need two dimensions");
     let whole = tensor(&[1u32], &[1], "x").unwrap();

@@ -1,4 +1,4 @@
-//! Runge-Kutta steps: beside exact solutions, an f64 reference, and everywhere within the bound that `src/rk4.rs` states.
+//! RK4 against exact solutions and an f64 reference, within the bound that `src/rk4.rs` states.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -91,7 +91,7 @@ fn time_and_parameters_are_inputs() {
 }
 
 #[test]
-fn many_steps_are_cut_into_dispatches() {
+fn many_steps_are_split_into_dispatches() {
     let (n, steps) = (16, 40_000);
     let op = decay(n, 1e-5, steps);
     assert_eq!(op.cost().launches, 3);
@@ -105,7 +105,7 @@ fn many_steps_are_cut_into_dispatches() {
 }
 
 #[test]
-fn no_steps_change_nothing() {
+fn zero_steps_change_nothing() {
     let op = oscillator(70, 0.1, 0);
     for (place, results) in everywhere(&op) {
         assert_eq!(floats(&results[1]), values(70, 2), "{place}");
@@ -113,7 +113,7 @@ fn no_steps_change_nothing() {
 }
 
 #[test]
-fn eight_variables_fit_and_parts_are_exact() {
+fn eight_variables_fit_and_partitions_are_exact() {
     // A chain in which each variable follows the one before.
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "t"];
     let texts = ["-a", "a - b", "b - c", "c - d", "d - e", "e - f", "f - g", "g - h"];
@@ -130,7 +130,7 @@ fn eight_variables_fit_and_parts_are_exact() {
 }
 
 #[test]
-fn not_finite_elements_keep_to_themselves() {
+fn non_finite_elements_do_not_spread() {
     let mut y = values(64, 1);
     y[5] = f32::NAN;
     y[6] = f32::INFINITY;
@@ -145,7 +145,7 @@ fn not_finite_elements_keep_to_themselves() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let y = column(&values(4, 1));
     let e = |text: &str| Expr::parse(text, &["y", "t", "q"]).unwrap();
     let check = |op: Rk4, want: &str| assert_eq!(op.outputs().unwrap_err().to_string(), want);

@@ -1,4 +1,4 @@
-//! Scans: one order of additions everywhere, maxima by integers, recurrences within their bound.
+//! Prefix scans: fixed summation order, prefix max by integer keys, affine recurrence within its bound.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -43,13 +43,16 @@ fn greater(a: f32, b: f32) -> f32 {
     if a.is_nan() || b.is_nan() { f32::NAN } else { a.max(b) }
 }
 
-/// Within the bound everywhere; the same bits on the processor and on the device without hardware if `twins` do so.
-fn close_everywhere(op: &Scan, want: &[f64], bound: &[f64], twins: bool) {
+/// Within the bound on every backend; CPU and dummy device bit-identical if `reference_agrees`.
+fn close_on_every_backend(op: &Scan, want: &[f64], bound: &[f64], reference_agrees: bool) {
     let all = common::everywhere(op);
     let first = &all[0].1;
     for (place, results) in &all {
-        let processor = place.ends_with("threads") || place == "one thread";
-        assert!(results == first || !(processor || twins && place.starts_with("dummy")), "{op:?}: {place}");
+        let cpu = place.ends_with("threads") || place == "one thread";
+        assert!(
+            results == first || !(cpu || reference_agrees && place.starts_with("dummy")),
+            "{op:?}: {place}"
+        );
         let have = common::floats(&results[0]);
         assert_eq!(have.len(), want.len());
         for (t, ((have, want), bound)) in have.iter().zip(want).zip(bound).enumerate() {
@@ -60,7 +63,7 @@ fn close_everywhere(op: &Scan, want: &[f64], bound: &[f64], twins: bool) {
 }
 
 #[test]
-fn sums_of_integers_are_exact_everywhere() {
+fn sums_of_integers_are_exact_on_every_backend() {
     for n in common::SIZES {
         let x: Vec<f32> = (0..n).map(|i| (i * 7919 % 31) as f32 - 15.0).collect();
         let have = common::same_bits(&scan_sum(&floats(&x, &[n])));
@@ -78,12 +81,12 @@ fn sums_are_within_their_bound() {
             (sum, EPSILON * 101.0 * magnitudes + n as f64 * f64::from(f32::MIN_POSITIVE))
         };
         let (want, bound): (Vec<f64>, Vec<f64>) = x.iter().map(&mut step).unzip();
-        close_everywhere(&scan_sum(&floats(&x, &[n])), &want, &bound, true);
+        close_on_every_backend(&scan_sum(&floats(&x, &[n])), &want, &bound, true);
     }
 }
 
 #[test]
-fn maxima_are_exact_everywhere() {
+fn prefix_max_is_exact_on_every_backend() {
     for n in common::SIZES {
         let x: Vec<f32> = noise(n, 7).iter().enumerate().map(|(i, x)| x * 0.1 + i as f32 / 5e4).collect();
         let have = common::same_bits(&scan_max(&floats(&x, &[n])));
@@ -114,13 +117,18 @@ fn affine_scans_are_within_their_bound() {
             let a: Vec<f32> =
                 (0..n).map(|i| if i % 100 == 57 { 0.0 } else { make + 0.01 * b[i] / 100.0 }).collect();
             let (want, bound) = reference(&a, &b, start);
-            close_everywhere(&scan_affine(&floats(&a, &[n]), &floats(&b, &[n]), start), &want, &bound, false);
+            close_on_every_backend(
+                &scan_affine(&floats(&a, &[n]), &floats(&b, &[n]), start),
+                &want,
+                &bound,
+                false,
+            );
         }
     }
 }
 
 #[test]
-fn affine_scans_of_integers_are_exact_everywhere() {
+fn affine_scans_of_integers_are_exact_on_every_backend() {
     let n = 5000;
     let a: Vec<f32> = (0..n).map(|i| [1.0, -1.0, 0.0, 1.0, 1.0, 1.0, 1.0][i * 31 % 7]).collect();
     let b: Vec<f32> = (0..n).map(|i| (i % 13) as f32).collect();
@@ -135,7 +143,7 @@ fn affine_scans_of_integers_are_exact_everywhere() {
 }
 
 #[test]
-fn rows_are_scanned_each() {
+fn rows_are_scanned_independently() {
     for (rows, n) in [
         (0, 5),
         (5, 0),
@@ -163,7 +171,7 @@ fn rows_are_scanned_each() {
 }
 
 #[test]
-fn what_is_not_finite_follows_the_rule_everywhere() {
+fn non_finite_values_follow_the_rule_on_every_backend() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
     let bits = |x: f32| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() };
     // Three stretches of the result; what is put at 1500 and at 3000, and what sums, maxima and recurrences are then.
@@ -193,7 +201,7 @@ fn what_is_not_finite_follows_the_rule_everywhere() {
 }
 
 #[test]
-fn sums_that_are_too_large_stay_infinite_in_order() {
+fn overflowing_prefix_sums_stay_infinite() {
     // The order of additions decides where it happens; it is the same everywhere.
     let big = f32::MAX;
     for at in [[0, 1, 2, 3], [0, 40, 41, 42], [0, 1100, 1101, 2300], [5, 900, 2100, 2200]] {
@@ -213,7 +221,7 @@ fn zeros_and_denormals() {
     assert_eq!(words(scan_sum(&floats(&[-0.0, -0.0], &[2]))), [0, 0], "a running sum is never -0");
     let x = vec![f32::MIN_POSITIVE / 2.0; 100];
     let want: Vec<f64> = (1..=100).map(|i| f64::from(i) * f64::from(f32::MIN_POSITIVE) / 2.0).collect();
-    close_everywhere(
+    close_on_every_backend(
         &scan_sum(&floats(&x, &[100])),
         &want,
         &[100.0 * f64::from(f32::MIN_POSITIVE); 100],
@@ -222,7 +230,7 @@ fn zeros_and_denormals() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     let x = floats(&noise(50_000, 9), &[50, 1000]);
     common::parts_join(&scan_sum(&x), 7);
     common::parts_join(&scan_max(&x), 7);
@@ -240,7 +248,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let (x, y) = (floats(&[1.0; 4], &[4]), floats(&[1.0; 4], &[2, 2]));
     let error = scan_affine(&x, &y, 0.0).outputs().unwrap_err();
     assert_eq!(error.to_string(), "scan-affine: a and b need one shape: [4] and [2, 2]");

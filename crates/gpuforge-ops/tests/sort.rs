@@ -1,4 +1,4 @@
-//! Order: the same bits everywhere, NaN last, stable places, rows side by side.
+//! Sort and argsort: bit-identical on every backend, NaN last, stable, rows independent.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,7 +21,7 @@ fn noise(n: usize, seed: u64) -> Vec<u32> {
     (0..n as u64).map(|i| ((i + seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 29) as u32).collect()
 }
 
-/// Sorted by comparisons, as numbers and as places.
+/// Comparison sort: values and indices.
 fn reference<T: Copy>(data: &[T], order: impl Fn(&T, &T) -> Ordering) -> (Vec<T>, Vec<u32>) {
     let mut places: Vec<u32> = (0..data.len() as u32).collect();
     places.sort_by(|a, b| order(&data[*a as usize], &data[*b as usize]));
@@ -60,12 +60,12 @@ fn floats(descending: bool) -> impl Fn(&f32, &f32) -> Ordering {
 }
 
 #[test]
-fn twins_agree() {
+fn cpu_and_device_agree_at_every_size() {
     for n in common::SIZES {
         let words = noise(n, 0);
         let values: Vec<f32> = words.iter().map(|w| *w as i32 as f32 * 1e-3).collect();
         if n > 10_000 {
-            // Numbers one way, places the other: a million takes its time on a software adapter.
+            // Values in one direction, indices in the other: a million elements take long on a software adapter.
             let t = tensor(&values, &[n], "data").unwrap();
             let (want, _) = reference(&values, floats(false));
             assert!(common::words(&common::same_bits(&sort(&t))[0]) == bits(&want), "numbers of {n}");
@@ -81,7 +81,7 @@ fn twins_agree() {
 }
 
 #[test]
-fn equal_numbers_keep_their_order() {
+fn sort_is_stable() {
     for n in [65, 4097] {
         let few: Vec<u32> = noise(n, 1).iter().map(|w| w % 7).collect();
         check(&few, u32::cmp, |a, b| b.cmp(a));
@@ -90,7 +90,7 @@ fn equal_numbers_keep_their_order() {
 }
 
 #[test]
-fn every_float_has_its_place() {
+fn total_order_of_floats() {
     let special = [
         0x7f80_0000,
         0xff80_0000,
@@ -120,7 +120,7 @@ fn every_float_has_its_place() {
 }
 
 #[test]
-fn rows_are_sorted_side_by_side() {
+fn rows_are_sorted_independently() {
     for (rows, columns) in [(0, 5), (5, 0), (3, 1), (7, 65), (2, 3000), (300, 17)] {
         let data = noise(rows * columns, 9);
         let t = tensor(&data, &[rows, columns], "data").unwrap();
@@ -135,7 +135,7 @@ fn rows_are_sorted_side_by_side() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     let data: Vec<f32> = noise(1000, 3).iter().map(|w| f32::from_bits(w & 0xfff0_0000)).collect();
     let (line, matrix) =
         (tensor(&data, &[1000], "line").unwrap(), tensor(&data, &[20, 50], "matrix").unwrap());
@@ -149,7 +149,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let error = sort(&tensor(&[1u8], &[1], "x").unwrap()).outputs().unwrap_err();
     assert_eq!(error.to_string(), "sort: the data must be F32, it is U8");
     let scalar = tensor(&[1f32], &[], "x").unwrap();

@@ -1,4 +1,4 @@
-//! The k greatest and least: against a full sort by comparisons, the same bits everywhere, ties by place, NaN last.
+//! Top-k and bottom-k against a full comparison sort: bit-identical on every backend, ties by index, NaN last.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -43,7 +43,7 @@ fn check<T: Number>(data: &[T], shape: &[usize], k: usize, up: impl Fn(&T, &T) -
 }
 
 #[test]
-fn twins_agree() {
+fn cpu_and_device_agree_at_every_size() {
     for n in common::SIZES {
         let values: Vec<f32> = noise(n, 0).iter().map(|w| *w as i32 as f32 * 1e-3).collect();
         for k in [0, 1, 10, 64, 5000] {
@@ -60,7 +60,7 @@ fn twins_agree() {
 }
 
 #[test]
-fn of_equal_ones_the_lower_place_comes_first() {
+fn ties_go_to_the_lower_index() {
     for n in [65, 4097, 300_000] {
         let few: Vec<u32> = noise(n, 1).iter().map(|w| w % 5).collect();
         check(&few, &[n], n / 3, u32::cmp);
@@ -71,14 +71,14 @@ fn of_equal_ones_the_lower_place_comes_first() {
 }
 
 #[test]
-fn rows_are_taken_side_by_side() {
+fn rows_are_independent() {
     for (rows, columns, k) in [(0, 5, 2), (3, 0, 0), (3, 1, 1), (7, 65, 9), (2, 9000, 4500), (300, 17, 3)] {
         check(&noise(rows * columns, 9), &[rows, columns], k, u32::cmp);
     }
 }
 
 #[test]
-fn nan_is_taken_last() {
+fn nan_comes_last() {
     let nan = f32::from_bits(0xffc0_0001);
     let data =
         tensor(&[nan, 1.0, f32::NAN, f32::INFINITY, -0.0, 0.0, 1e-40, f32::NEG_INFINITY], &[8], "x").unwrap();
@@ -90,7 +90,7 @@ fn nan_is_taken_last() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     let data: Vec<u32> = noise(1000, 3).iter().map(|w| w % 50).collect();
     let (line, matrix) = (tensor(&data, &[1000], "l").unwrap(), tensor(&data, &[20, 50], "m").unwrap());
     for op in [top_k, bottom_k] {
@@ -105,7 +105,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let error = top_k(&tensor(&[1f32; 3], &[3], "x").unwrap(), 4).outputs().unwrap_err();
     assert_eq!(
         error.to_string(),

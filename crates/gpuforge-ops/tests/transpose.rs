@@ -1,4 +1,4 @@
-//! Rows to columns: the same bits everywhere, at every size, for one matrix and for many.
+//! Transpose: bit-identical on every backend, at every size, single and batched.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,7 +42,7 @@ fn check(shape: &[usize]) {
 }
 
 #[test]
-fn twins_agree() {
+fn cpu_and_device_agree_at_every_size() {
     for n in common::SIZES {
         check(&[n, 1]);
         check(&[1, n]);
@@ -60,7 +60,7 @@ fn twins_agree() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     common::parts_join(&op(&[37, 100], 0), 9);
     common::parts_join(&op(&[10, 6, 5], 0), 3);
     let ops: Vec<Transpose> = (0..10).map(|seed| op(&[9, 14], seed)).collect();
@@ -71,7 +71,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn every_kind_of_four_bytes_is_moved() {
+fn every_4_byte_dtype_is_supported() {
     let floats = transpose(&tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], "x").unwrap());
     assert_eq!(common::floats(&common::same_bits(&floats)[0]), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     let signed = transpose(&tensor(&[-1i32, 2], &[1, 2], "x").unwrap());
@@ -79,7 +79,7 @@ fn every_kind_of_four_bytes_is_moved() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let line = transpose(&tensor(&[1f32], &[1], "x").unwrap()).outputs().unwrap_err();
     assert_eq!(
         line.to_string(),

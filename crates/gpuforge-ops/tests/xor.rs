@@ -1,4 +1,4 @@
-//! Bytes XOR a repeating key: the same bits everywhere, at every size, for keys of any length.
+//! XOR with a repeating key: bit-identical on every backend, at every size and key length.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ fn op(n: usize, k: usize, seed: usize) -> Xor {
 }
 
 #[test]
-fn twins_agree() {
+fn cpu_and_device_agree_at_every_size() {
     for n in common::SIZES {
         for k in [1, 3, 4, 16, 300] {
             let out = &common::same_bits(&op(n, k, 1))[0];
@@ -31,7 +31,7 @@ fn twins_agree() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     common::parts_join(&op(1000, 7, 0), 100);
     common::parts_join(&op(1000, 8, 0), 100);
     let ops: Vec<Xor> = (0..20).map(|seed| op(101, 5, seed)).collect();
@@ -42,7 +42,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     assert!(matches!(op(4, 0, 0).outputs(), Err(OpError::Value { what: "the length of the key", .. })));
     let floats = tensor(&[1f32], &[1], "x").unwrap();
     let error = xor(&floats, &floats).outputs().unwrap_err();

@@ -90,7 +90,7 @@ pub enum BundleError {
         error: io::Error,
     },
     /// Not a calibration bundle.
-    #[error("{} is no shared calibration: {why}", path.display())]
+    #[error("{} is not a calibration bundle: {why}", path.display())]
     Malformed {
         /// Which.
         path: PathBuf,

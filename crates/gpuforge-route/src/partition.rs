@@ -196,9 +196,9 @@ impl WorkQueue {
         if share == 0 && !trial {
             return NextWork::Wait;
         }
-        let least = (MIN_WORK_RATIO * worker.cost.fixed / worker.cost.item).ceil() as usize;
+        let min = (MIN_WORK_RATIO * worker.cost.fixed / worker.cost.item).ceil() as usize;
         // Before the first measurement of this run, a small range: a prediction may be off by a factor.
-        let part = share.div_ceil(if worker.measured { 2 } else { 8 }).max(least).min(share);
+        let part = share.div_ceil(if worker.measured { 2 } else { 8 }).max(min).min(share);
         let part = if trial { left.div_ceil(8 * workers) } else { part };
         // While another backend is unmeasured, it may be far faster: leave most of the work to it.
         let short = if untried && worker.known {

@@ -88,7 +88,7 @@ impl fmt::Display for Reason {
             Reason::Small => write!(f, "the setting `device_min_bytes` keeps small work on the processor"),
             Reason::Exploring => write!(f, "to learn whether the model is right about it"),
             Reason::Fallback => write!(f, "the device failed"),
-            Reason::MultiDevice => write!(f, "several backend_count share it, each by its speed"),
+            Reason::MultiDevice => write!(f, "several places share it, each by its speed"),
         }
     }
 }

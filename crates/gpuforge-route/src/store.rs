@@ -251,11 +251,9 @@ pub fn check(model: &CostModel) -> Result<(), String> {
     Ok(())
 }
 
-fn within(what: &str, value: Option<f64>, least: f64, most: f64) -> Result<(), String> {
+fn within(what: &str, value: Option<f64>, min: f64, max: f64) -> Result<(), String> {
     match value {
-        Some(value) if !(least..=most).contains(&value) => {
-            Err(format!("{what} = {value:e} was never measured"))
-        }
+        Some(value) if !(min..=max).contains(&value) => Err(format!("{what} = {value:e} was never measured")),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! Does a calibration find the laws that a place follows, in the time it has? Places here are made up: they compute nothing
-//! and claim times by a known law, on a clock of their own.
+//! Calibration recovers known cost laws within its time budget. Backends are simulated: they compute nothing and report times
+//! by a known law on their own clock.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,9 +32,9 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 
-/// A place that follows laws, and a clock that only it moves.
+/// Simulated backend with known cost laws and its own clock.
 #[derive(Default)]
-struct Lawful {
+struct SimulatedBackend {
     clock: AtomicU64,
     runs: AtomicUsize,
     launch: u64,
@@ -47,16 +47,21 @@ struct Lawful {
     /// The first run of a kind takes this much longer.
     compile: u64,
     seen: Mutex<Vec<(OpKind, Option<Variant>)>>,
-    /// Fails from the run of this number on.
+    /// Fails from this run on.
     fails_at: Option<usize>,
     /// Variants of this kind other than the default are faster by this factor, the last one most.
     gain: Option<(OpKind, f64)>,
     tuning: Mutex<Tuning>,
 }
 
-impl Lawful {
+impl SimulatedBackend {
     fn device() -> Self {
-        Lawful { launch: 80_000, transfer: Some((0.1, 5_000.0)), compile: 9_000_000, ..Lawful::default() }
+        SimulatedBackend {
+            launch: 80_000,
+            transfer: Some((0.1, 5_000.0)),
+            compile: 9_000_000,
+            ..SimulatedBackend::default()
+        }
     }
 
     fn now(&self) -> Duration {
@@ -88,9 +93,9 @@ impl Lawful {
     }
 }
 
-impl Backend for Lawful {
+impl Backend for SimulatedBackend {
     fn name(&self) -> String {
-        "lawful".to_owned()
+        "simulated".to_owned()
     }
 
     fn driver(&self) -> Option<String> {
@@ -140,10 +145,13 @@ impl Backend for Lawful {
     }
 }
 
-/// Cheap to make at every size.
+/// Kinds whose examples are cheap to build at every size.
 const KINDS: [OpKind; 3] = [OpKind::Xor, OpKind::Uniform, OpKind::Matmul];
 
-fn measure(backend: &Lawful, options: &CalibrationOptions) -> (Result<CostModel, BackendError>, Duration) {
+fn measure(
+    backend: &SimulatedBackend,
+    options: &CalibrationOptions,
+) -> (Result<CostModel, BackendError>, Duration) {
     let began = backend.now();
     let model = calibrate_with_clock(backend, options, &|| backend.now(), &mut |_| {});
     (model, backend.now() - began)
@@ -158,7 +166,7 @@ fn quick(kinds: &[OpKind]) -> CalibrationOptions {
 }
 
 /// The worst relative error of predictions at sizes that were and were not measured.
-fn worst(backend: &Lawful, model: &CostModel, kind: OpKind, sizes: &[usize]) -> f64 {
+fn worst(backend: &SimulatedBackend, model: &CostModel, kind: OpKind, sizes: &[usize]) -> f64 {
     let error = |size: &usize| {
         let op = (registry::entry(kind).unwrap().example)(&[*size]).unwrap();
         let work = Work::of(op.as_ref(), false).unwrap();
@@ -169,11 +177,11 @@ fn worst(backend: &Lawful, model: &CostModel, kind: OpKind, sizes: &[usize]) -> 
 }
 
 #[test]
-fn the_law_of_a_processor_is_found() {
-    let backend = Lawful::default();
+fn cpu_cost_law_is_recovered() {
+    let backend = SimulatedBackend::default();
     let model = measure(&backend, &quick(&KINDS)).0.unwrap();
     assert_eq!((model.launch_ns, &model.upload, &model.download), (0.0, &None, &None));
-    assert_eq!((model.name.as_str(), model.driver.as_deref()), ("lawful", Some("laws 1.0")));
+    assert_eq!((model.name.as_str(), model.driver.as_deref()), ("simulated", Some("laws 1.0")));
     for kind in [OpKind::Xor, OpKind::Uniform] {
         let error = worst(&backend, &model, kind, &[300, 700, 5_000, 48_000, 300_000, 1_000_000, 3 << 20]);
         assert!(error < 0.08, "{kind:?}: {error}");
@@ -192,8 +200,8 @@ fn the_law_of_a_processor_is_found() {
 }
 
 #[test]
-fn the_law_of_a_device_is_found_with_its_transfers() {
-    let backend = Lawful::device();
+fn device_cost_law_is_recovered_with_transfers() {
+    let backend = SimulatedBackend::device();
     let model = measure(&backend, &quick(&KINDS)).0.unwrap();
     assert!((model.launch_ns / 80_000.0 - 1.0).abs() < 0.01);
     for bytes in [10_000u64, 300_000, 20_000_000] {
@@ -209,45 +217,47 @@ fn the_law_of_a_device_is_found_with_its_transfers() {
 }
 
 #[test]
-fn compiling_never_counts() {
-    let backend = Lawful::device();
+fn compile_time_is_excluded() {
+    let backend = SimulatedBackend::device();
     let model = measure(&backend, &quick(&[OpKind::Xor])).0.unwrap();
     let smallest = model.curve(OpKind::Xor).unwrap().points()[0];
     assert!(smallest.ns < 100_000.0, "{smallest:?}");
 }
 
 #[test]
-fn no_kind_takes_more_than_its_share() {
+fn calibration_keeps_its_budget_on_slow_backends() {
     for slow in [1.0, 100.0, 10_000.0] {
-        let backend = Lawful { slow, ..Lawful::device() };
+        let backend = SimulatedBackend { slow, ..SimulatedBackend::device() };
         let (model, took) = measure(&backend, &quick(&KINDS));
         assert!(took <= Duration::from_secs(5), "{slow}: {took:?}");
         let points = |kind| model.as_ref().unwrap().curve(kind).map_or(0, |c| c.points().len());
         assert!(points(OpKind::Xor) > 1 && points(OpKind::Matmul) > 1, "{slow}");
     }
-    let fast = measure(&Lawful::device(), &quick(&KINDS)).0.unwrap();
-    let slow = measure(&Lawful { slow: 10_000.0, ..Lawful::device() }, &quick(&KINDS)).0.unwrap();
+    let fast = measure(&SimulatedBackend::device(), &quick(&KINDS)).0.unwrap();
+    let slow = measure(&SimulatedBackend { slow: 10_000.0, ..SimulatedBackend::device() }, &quick(&KINDS))
+        .0
+        .unwrap();
     let points = |model: &CostModel| model.curve(OpKind::Xor).unwrap().points().len();
-    assert!(points(&slow) < points(&fast), "a slow place gets fewer sizes");
+    assert!(points(&slow) < points(&fast), "a slow backend gets fewer sizes");
 }
 
 #[test]
-fn a_micro_calibration_keeps_to_its_budget_on_any_place() {
+fn micro_calibration_keeps_its_budget_on_any_backend() {
     for (slow, compile) in [(1.0, 0), (1.0, 30_000_000), (1_000.0, 20_000_000), (1e6, 1_000)] {
-        let backend = Lawful { slow, compile, ..Lawful::device() };
+        let backend = SimulatedBackend { slow, compile, ..SimulatedBackend::device() };
         let (model, took) = measure(&backend, &CalibrationOptions::micro());
         // Opening is the one launch before the clock starts; the first run of a kernel is the only one of unknown length.
         let unknown = if slow > 1e5 { Duration::from_secs(3600) } else { Duration::ZERO };
         assert!(took <= Duration::from_millis(151) + unknown, "slow {slow}, compile {compile}: {took:?}");
         model.unwrap();
     }
-    let model = measure(&Lawful::device(), &CalibrationOptions::micro()).0.unwrap();
+    let model = measure(&SimulatedBackend::device(), &CalibrationOptions::micro()).0.unwrap();
     assert!(model.is_known() && model.flop_ns.is_some() && model.upload.is_some());
     assert_eq!(model.kinds().count(), 2);
 }
 
 #[test]
-fn the_processor_here_is_calibrated_within_a_micro_budget() {
+fn the_host_cpu_calibrates_within_the_micro_budget() {
     let backend = CpuBackend::default();
     calibrate(&backend, &CalibrationOptions::micro(), &mut |_| {}).unwrap();
     let began = Instant::now();
@@ -259,35 +269,37 @@ fn the_processor_here_is_calibrated_within_a_micro_budget() {
 }
 
 #[test]
-fn the_fastest_variant_is_kept_if_it_is_faster() {
+fn auto_tuning_keeps_a_variant_only_if_it_is_faster() {
     let variants = {
         let op = (registry::entry(OpKind::Xor).unwrap().example)(&[64]).unwrap();
         op.variants()
     };
     assert!(variants.len() > 1);
-    let backend = Lawful { gain: Some((OpKind::Xor, 2.0)), launch: 100, ..Lawful::device() };
+    let backend =
+        SimulatedBackend { gain: Some((OpKind::Xor, 2.0)), launch: 100, ..SimulatedBackend::device() };
     let model = measure(&backend, &quick(&[OpKind::Xor])).0.unwrap();
     assert_eq!(model.tuning.get(OpKind::Xor), variants.last().copied());
-    assert_eq!(*backend.tuning.lock().unwrap(), model.tuning, "the place goes on with it");
-    let same = Lawful { gain: Some((OpKind::Xor, 1.01)), noise: 0.1, ..Lawful::device() };
+    assert_eq!(*backend.tuning.lock().unwrap(), model.tuning, "the backend uses it");
+    let same = SimulatedBackend { gain: Some((OpKind::Xor, 1.01)), noise: 0.1, ..SimulatedBackend::device() };
     let model = measure(&same, &quick(&[OpKind::Xor])).0.unwrap();
     assert_eq!(model.tuning.get(OpKind::Xor), None, "within noise nothing is better than the default");
     let untuned = CalibrationOptions { tune: false, ..quick(&[OpKind::Xor]) };
-    let backend = Lawful { gain: Some((OpKind::Xor, 2.0)), launch: 100, ..Lawful::device() };
+    let backend =
+        SimulatedBackend { gain: Some((OpKind::Xor, 2.0)), launch: 100, ..SimulatedBackend::device() };
     assert_eq!(measure(&backend, &untuned).0.unwrap().tuning, Tuning::default());
 }
 
 #[test]
-fn a_device_that_fails_ends_its_own_calibration_only() {
+fn a_failing_device_ends_only_its_own_calibration() {
     for at in [0, 1, 17, 60] {
-        let backend = Lawful { fails_at: Some(at), ..Lawful::device() };
+        let backend = SimulatedBackend { fails_at: Some(at), ..SimulatedBackend::device() };
         let error = measure(&backend, &quick(&KINDS)).0.unwrap_err();
         assert_eq!(error.to_string(), "the device is lost", "at run {at}");
     }
     let backends: Vec<Arc<dyn Backend>> = vec![
         Arc::new(CpuBackend::default()),
-        Arc::new(Lawful { fails_at: Some(0), ..Lawful::device() }),
-        Arc::new(Lawful::device()),
+        Arc::new(SimulatedBackend { fails_at: Some(0), ..SimulatedBackend::device() }),
+        Arc::new(SimulatedBackend::device()),
     ];
     let options = CalibrationOptions { budget: Duration::from_millis(300), ..CalibrationOptions::micro() };
     let models = calibrate_all(&backends, &options, &mut |_| {});
@@ -295,20 +307,26 @@ fn a_device_that_fails_ends_its_own_calibration_only() {
 }
 
 #[test]
-fn noise_is_noted() {
-    let calm = measure(&Lawful { noise: 0.02, ..Lawful::device() }, &quick(&[OpKind::Xor])).0.unwrap();
+fn measurement_noise_is_recorded() {
+    let calm =
+        measure(&SimulatedBackend { noise: 0.02, ..SimulatedBackend::device() }, &quick(&[OpKind::Xor]))
+            .0
+            .unwrap();
     assert!(calm.spread.unwrap() < 0.03, "{:?}", calm.spread);
-    let wild = measure(&Lawful { noise: 2.0, ..Lawful::device() }, &quick(&[OpKind::Xor])).0.unwrap();
+    let wild =
+        measure(&SimulatedBackend { noise: 2.0, ..SimulatedBackend::device() }, &quick(&[OpKind::Xor]))
+            .0
+            .unwrap();
     assert!(wild.spread.unwrap() > TOO_NOISY, "{:?}", wild.spread);
 }
 
 #[test]
-fn progress_names_every_step() {
-    let backend = Lawful { slow: 1e5, ..Lawful::device() };
+fn progress_reports_every_step() {
+    let backend = SimulatedBackend { slow: 1e5, ..SimulatedBackend::device() };
     let mut steps = Vec::new();
     let clock = || backend.now();
     calibrate_with_clock(&backend, &quick(&[OpKind::Xor]), &clock, &mut |p| {
-        assert!(p.backend == "lawful" && (0.0..=1.0).contains(&p.done));
+        assert!(p.backend == "simulated" && (0.0..=1.0).contains(&p.done));
         steps.push(match p.step {
             CalibrationStep::Opening => "opening",
             CalibrationStep::Launch => "launch",
@@ -324,7 +342,7 @@ fn progress_names_every_step() {
     }
 }
 
-/// The machine's adapter; `None`, and said, where there is none.
+/// The host adapter; `None` (reported) where there is none.
 fn adapter() -> Option<DeviceBackend> {
     let budget = Budget { bytes: Bytes::mib(512), origin: BudgetOrigin::User };
     let settings = RunnerSettings::new(StackSettings::new(budget));
@@ -339,7 +357,7 @@ fn adapter() -> Option<DeviceBackend> {
 }
 
 #[test]
-fn the_device_here_is_calibrated_within_a_micro_budget() {
+fn the_host_device_calibrates_within_the_micro_budget() {
     let Some(backend) = adapter() else { return };
     let began = Instant::now();
     let model = calibrate(&backend, &CalibrationOptions::micro(), &mut |_| {}).unwrap();
@@ -351,7 +369,7 @@ fn the_device_here_is_calibrated_within_a_micro_budget() {
 }
 
 #[test]
-fn every_kind_that_is_asked_for_gets_a_curve_on_the_device_here() {
+fn every_requested_kind_gets_a_curve_on_the_host_device() {
     let Some(backend) = adapter() else { return };
     let options = CalibrationOptions {
         budget: Duration::from_secs(4),

@@ -1,4 +1,4 @@
-//! Do the pictures show what the curves say?
+//! Crossover charts: crossovers, summaries, terminal and SVG output.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,23 +42,23 @@ fn models() -> Vec<CostModel> {
 }
 
 #[test]
-fn crossings_are_where_the_laws_say() {
+fn crossovers_match_the_cost_laws() {
     let near = |at: Option<u64>, want: f64| {
         let at = at.unwrap() as f64;
         assert!((at / want - 1.0).abs() < 0.03, "{at} is not {want}");
     };
     near(crossover(&cpu(), &gpu(), &|_| 0.0), 1e5 / 0.9);
     near(crossover(&gpu(), &cpu(), &|_| 0.0), 1e5 / 0.9);
-    // Moving half a nanosecond a unit puts it off.
+    // A transfer cost of 0.5 ns per unit moves the crossover up.
     near(crossover(&cpu(), &gpu(), &|units| units as f64 * 0.5), 1e5 / 0.4);
-    assert_eq!(crossover(&cpu(), &gpu(), &|units| units as f64), None, "moving costs more than computing");
+    assert_eq!(crossover(&cpu(), &gpu(), &|units| units as f64), None, "transfers cost more than computing");
     assert_eq!(crossover(&cpu(), &cpu().scaled(0.5).unwrap(), &|_| 0.0), None);
     let point = curve(&[(64, 10.0)]);
     assert_eq!(crossover(&point, &point, &|_| 0.0), None);
 }
 
 #[test]
-fn places_that_overtake_each_other_twice_are_told_so() {
+fn two_crossovers_are_both_named() {
     let one = curve(&[(1 << 8, 1e3), (1 << 16, 1e5), (1 << 24, 1e6)]);
     let two = curve(&[(1 << 8, 1e4), (1 << 16, 2e4), (1 << 24, 1e8)]);
     let all = crossings(&one, &two, &|_| 0.0);
@@ -75,7 +75,7 @@ fn places_that_overtake_each_other_twice_are_told_so() {
 }
 
 #[test]
-fn a_panel_has_a_line_per_place_with_its_transfers() {
+fn a_panel_has_a_line_per_backend_including_transfers() {
     let all = panels(&models());
     assert_eq!(all.iter().map(|p| p.title.as_str()).collect::<Vec<_>>(), ["xor", "matmul"]);
     let xor = &all[0];
@@ -98,7 +98,7 @@ fn a_panel_has_a_line_per_place_with_its_transfers() {
 }
 
 #[test]
-fn the_terminal_shows_both_lines_and_the_crossing() {
+fn terminal_chart_shows_both_lines_and_the_crossover() {
     let xor = panel(OpKind::Xor, &models()).unwrap();
     for width in [40, 60, 80, 120, 500] {
         let text = terminal(&xor, width, false);
@@ -119,14 +119,14 @@ fn the_terminal_shows_both_lines_and_the_crossing() {
 }
 
 #[test]
-fn a_narrow_terminal_gets_a_table() {
+fn narrow_terminals_get_a_table() {
     let text = terminal(&panel(OpKind::Xor, &models()).unwrap(), 39, false);
     assert!(text.contains("size") && text.contains("256 ns") && !text.contains('|'), "{text}");
     assert!(text.lines().skip(1).all(|l| l.chars().count() <= 39), "{text}");
 }
 
 #[test]
-fn odd_panels_do_not_break_a_chart() {
+fn degenerate_panels_are_drawn() {
     let line = |points: Vec<(u64, f64)>| CurveLine { name: "x".into(), points, peak: 0.0 };
     for lines in [
         vec![],
@@ -144,7 +144,7 @@ fn odd_panels_do_not_break_a_chart() {
 }
 
 #[test]
-fn any_name_gives_well_formed_xml() {
+fn hostile_names_give_well_formed_xml() {
     let hostile = "<a>&\"'\u{0}\u{1b}\u{202e}]]>";
     let line = CurveLine { name: hostile.into(), points: vec![(1, 3.0), (1 << 20, 9e9)], peak: 0.0 };
     let panel = Panel {
@@ -164,7 +164,7 @@ fn any_name_gives_well_formed_xml() {
 }
 
 #[test]
-fn the_drawing_is_whole_and_says_what_it_shows() {
+fn svg_is_self_contained_and_described() {
     let text = svg(&panels(&models()));
     for part in [
         "<title",

@@ -1,4 +1,4 @@
-//! Does work run for the share of the time that was asked for? With a clock of our own, and with the real one.
+//! Duty cycle: the busy share stays at its limit, on a simulated and on the real clock.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use gpuforge_route::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Works and rests as told; sleeps last longer than asked by `over`, and `between` chunks there is some other delay.
+/// Simulates chunks; sleeps overshoot by `over`, and there is a delay `between` chunks.
 fn share(limit: f64, chunks: &[Duration], over: impl Fn(usize) -> Duration, between: Duration) -> f64 {
     let mut duty = DutyCycle::new(limit);
     let (mut busy, mut all) = (Duration::ZERO, Duration::ZERO);
@@ -34,7 +34,7 @@ fn share(limit: f64, chunks: &[Duration], over: impl Fn(usize) -> Duration, betw
 }
 
 #[test]
-fn sleeps_that_last_too_long_are_made_up_for() {
+fn overlong_sleeps_are_compensated() {
     let chunks = [5 * MS; 200];
     for limit in [0.1, 0.5, 0.8, 0.95] {
         let exact = share(limit, &chunks, |_| Duration::ZERO, Duration::ZERO);
@@ -45,8 +45,8 @@ fn sleeps_that_last_too_long_are_made_up_for() {
 }
 
 #[test]
-fn chunks_of_any_length_add_up() {
-    // Shorter than a sleep can be: the rest is owed until it is worth one.
+fn chunks_of_any_length_keep_the_limit() {
+    // Shorter than the shortest sleep: idle time accumulates until it is worth one.
     let tiny = share(0.8, &[MS / 50; 5_000], |_| MS / 20, Duration::ZERO);
     assert!((tiny - 0.8).abs() < 0.02, "{tiny}");
     let mixed: Vec<Duration> = (0..300).map(|i| MS * (i * 37 % 50)).collect();
@@ -55,7 +55,7 @@ fn chunks_of_any_length_add_up() {
 }
 
 #[test]
-fn a_long_stall_does_not_allow_to_run_without_rest() {
+fn a_long_stall_gives_bounded_credit() {
     let mut duty = DutyCycle::new(0.5);
     duty.add_busy(10 * MS);
     duty.add_idle(Duration::from_secs(60));
@@ -64,7 +64,7 @@ fn a_long_stall_does_not_allow_to_run_without_rest() {
 }
 
 #[test]
-fn limits_that_are_none() {
+fn limits_are_clamped() {
     for (asked, kept) in [(f64::NAN, 1.0), (2.0, 1.0), (1.0, 1.0), (0.0, 0.01), (-1.0, 0.01), (0.3, 0.3)] {
         assert_eq!(DutyCycle::new(asked).limit(), kept);
     }
@@ -88,7 +88,7 @@ fn router() -> Router {
 }
 
 #[test]
-fn a_real_run_keeps_its_share() {
+fn a_real_run_keeps_its_duty_cycle() {
     let threads = rayon::current_num_threads();
     let items = (0..300 * threads).map(|_| spin(3 * MS));
     let run = router().batch(items, BatchOptions { duty_cycle: Some(0.8), ..BatchOptions::default() });
@@ -100,7 +100,7 @@ fn a_real_run_keeps_its_share() {
 }
 
 #[test]
-fn calling_off_does_not_wait_for_a_long_rest() {
+fn cancellation_interrupts_a_long_sleep() {
     let token = CancelToken::new();
     let options = BatchOptions {
         duty_cycle: Some(0.01),
@@ -108,7 +108,7 @@ fn calling_off_does_not_wait_for_a_long_rest() {
         progress: Some(Box::new(move |_, _| token.cancel())),
         ..BatchOptions::default()
     };
-    // One chunk of 50 ms asks for a rest of 5 s.
+    // One chunk of 50 ms asks for a sleep of 5 s.
     let run = router().batch((0..100).map(|_| spin(50 * MS)), options);
     assert!(run.stats.wall < Duration::from_secs(3), "{:?}", run.stats.wall);
     assert!(run.stats.failed > 0 && run.stats.failed < 100);

@@ -1,5 +1,4 @@
-//! What a device cannot take: buffers beyond its limits are cut, a dispatch that outlasts its deadline is given up and done
-//! by the processor.
+//! Device limits: buffers beyond the limit are split; a dispatch that misses its deadline falls back to the CPU.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +27,7 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 
-/// The processor and the adapter; `None` where there is no adapter.
+/// The CPU and the adapter; `None` where there is no adapter.
 fn router(deadline: Duration) -> Option<(Router, Bytes)> {
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(2), origin: BudgetOrigin::User });
     let settings = RunnerSettings { deadline, ..RunnerSettings::new(memory) };
@@ -48,7 +47,7 @@ fn router(deadline: Duration) -> Option<(Router, Bytes)> {
 const ON_DEVICE: RunOptions = RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false };
 
 #[test]
-fn a_buffer_beyond_the_devices_limit_is_cut() {
+fn a_buffer_beyond_the_device_limit_is_split() {
     let Some((router, largest)) = router(Duration::from_secs(60)) else { return };
     let n = usize::try_from(largest.0).unwrap() + 4097;
     if n > 1 << 30 {
@@ -63,7 +62,7 @@ fn a_buffer_beyond_the_devices_limit_is_cut() {
     assert!(out.iter().enumerate().all(|(i, b)| *b == (i % 251) as u8 ^ [9, 7, 5][i % 3]));
 }
 
-/// Hours of work in one dispatch; the processor's function has the answer at once.
+/// Hours of work in one dispatch; the CPU function returns at once.
 const ENDLESS: &str = "
 @group(0) @binding(1) var<storage, read> a: array<u32>;
 @group(0) @binding(2) var<storage, read_write> b: array<u32>;
@@ -76,11 +75,11 @@ const ENDLESS: &str = "
 const CHILD: &str = "GPUFORGE_TEST_ENDLESS";
 
 #[test]
-fn a_dispatch_that_outlasts_its_deadline_is_given_up_and_done_by_the_processor() {
+fn a_dispatch_past_its_deadline_falls_back_to_the_cpu() {
     if std::env::var_os(CHILD).is_some() {
         return child();
     }
-    let name = "a_dispatch_that_outlasts_its_deadline_is_given_up_and_done_by_the_processor";
+    let name = "a_dispatch_past_its_deadline_falls_back_to_the_cpu";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")

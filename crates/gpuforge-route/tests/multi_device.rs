@@ -27,7 +27,7 @@ use gpuforge_runtime::{
     engine::{
         Opener,
         dummy::{DummyFault, DummyOpener, DummyScript},
-        gpu::{Gpu, GpuOpener},
+        gpu::{GpuEngine, GpuOpener},
     },
     runner::{Runner, RunnerSettings},
     units::Bytes,
@@ -327,7 +327,7 @@ fn cancellation_and_duty_cycle_work_on_multi_device() {
 
 #[test]
 fn logical_devices_of_one_adapter_are_bit_identical() {
-    if let Err(error) = Gpu::open_with(&GpuOpener::default()) {
+    if let Err(error) = GpuEngine::open_with(&GpuOpener::default()) {
         println!("skipped: {error}");
         return;
     }
@@ -362,7 +362,7 @@ fn logical_devices_of_one_adapter_are_bit_identical() {
     let two = pair.batch((0..60).map(product), multi_device());
     let places: Vec<String> = two.stats.backends.iter().map(|p| p.backend.clone()).collect();
     // On a busy machine one of them may be done with everything before the other has begun: what is left over is taken by
-    // whoever is free. That both take part is asserted above, with devices of known speed.
+    // the idle one. That both take part is asserted above, with devices of known speed.
     let devices = |place: &str| !place.is_empty() && place.split(" + ").all(|p| p == "a" || p == "b");
     assert!(places.iter().all(|p| devices(p)), "{:?}", two.stats);
     assert_eq!(results(one), results(two));

@@ -1,4 +1,4 @@
-//! The decision: pure, without allocation, and with the right reason for every placement and every state of a place.
+//! Routing decision: allocation-free, with the right reason for every placement policy and backend state.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 use std::{
@@ -46,7 +46,7 @@ fn curve(points: &[(u64, f64)]) -> Curve {
         .unwrap()
 }
 
-/// A processor at 1 ns an element.
+/// A CPU at 1 ns per element.
 fn cpu() -> CostModel {
     let mut model = CostModel::named("cpu");
     model.set(OpKind::Map, curve(&[(1, 50.0), (1 << 8, 256.0), (1 << 24, (1 << 24) as f64)]));
@@ -85,7 +85,7 @@ fn candidate<'a>(model: &'a CostModel, corrections: &'a Corrections) -> Candidat
 const CLASS: OpClass = OpClass::of(OpKind::Map);
 
 #[test]
-fn small_work_stays_and_large_work_goes() {
+fn small_work_runs_on_the_cpu_and_large_work_on_the_device() {
     let (cpu, device, none) = (cpu(), device(), Corrections::default());
     let candidates = [candidate(&cpu, &none), candidate(&device, &none)];
     let small = route(&work(1000), CLASS, &candidates, PlacementPolicy::Fastest);
@@ -94,7 +94,7 @@ fn small_work_stays_and_large_work_goes() {
     let large = route(&work(1 << 24), CLASS, &candidates, PlacementPolicy::Fastest);
     assert_eq!(large.backend_id, 1);
     assert!(large.calibrated && large.predicted_ns(1) < large.predicted_ns(0));
-    // Already there: the transfers fall away, and less work is worth it.
+    // Resident inputs: no transfers, so smaller work pays.
     let resident =
         Work { upload: Bytes::ZERO, download: Bytes::ZERO, input_readback: Bytes(8 << 18), ..work(1 << 18) };
     assert_eq!(route(&resident, CLASS, &candidates, PlacementPolicy::Fastest).backend_id, 1);
@@ -102,7 +102,7 @@ fn small_work_stays_and_large_work_goes() {
 }
 
 #[test]
-fn wishes_win_in_their_order() {
+fn placement_policies_take_precedence() {
     let (cpu, device, none) = (cpu(), device(), Corrections::default());
     let mut candidates = [candidate(&cpu, &none), candidate(&device, &none)];
     let at = |candidates: &[Candidate<'_>], placement| {
@@ -121,7 +121,7 @@ fn wishes_win_in_their_order() {
 }
 
 #[test]
-fn what_cannot_go_there_does_not() {
+fn work_beyond_device_limits_stays_on_the_cpu() {
     let (cpu, device, none) = (cpu(), device(), Corrections::default());
     let n = 1 << 24;
     for (usable, max_buffer, memory_budget) in
@@ -141,7 +141,7 @@ fn what_cannot_go_there_does_not() {
 }
 
 #[test]
-fn unknown_is_said() {
+fn uncalibrated_backends_are_reported() {
     let (cpu, empty, none) = (cpu(), CostModel::named("new"), Corrections::default());
     let d = route(
         &work(1000),
@@ -160,7 +160,7 @@ fn unknown_is_said() {
     assert_eq!((d.backend_id, d.reason), (0, Reason::NotMeasured));
     let d = route(&work(1000), CLASS, &[candidate(&cpu, &none)], PlacementPolicy::Fastest);
     assert_eq!((d.backend_id, d.reason), (0, Reason::Only));
-    // A kind without a curve is estimated from memory speed, and says that it was not calibrated.
+    // A kind without a curve uses the roofline and is reported as not calibrated.
     let d =
         route(&work(1000), OpClass::of(OpKind::Gather), &[candidate(&cpu, &none)], PlacementPolicy::Fastest);
     assert!(!d.calibrated && d.predicted_ns(0).is_some());
@@ -172,22 +172,22 @@ fn unknown_is_said() {
 }
 
 #[test]
-fn what_runs_taught_turns_a_decision() {
-    let (cpu, device, none, taught) = (cpu(), device(), Corrections::default(), Corrections::default());
+fn online_corrections_change_a_decision() {
+    let (cpu, device, none, corrected) = (cpu(), device(), Corrections::default(), Corrections::default());
     let before = route(
         &work(1 << 24),
         CLASS,
-        &[candidate(&cpu, &none), candidate(&device, &taught)],
+        &[candidate(&cpu, &none), candidate(&device, &corrected)],
         PlacementPolicy::Fastest,
     );
     assert_eq!(before.backend_id, 1);
     for _ in 0..5 {
-        taught.observe(CLASS, 1 << 24, before.model_ns(1).unwrap(), Duration::from_secs(1));
+        corrected.observe(CLASS, 1 << 24, before.model_ns(1).unwrap(), Duration::from_secs(1));
     }
     let after = route(
         &work(1 << 24),
         CLASS,
-        &[candidate(&cpu, &none), candidate(&device, &taught)],
+        &[candidate(&cpu, &none), candidate(&device, &corrected)],
         PlacementPolicy::Fastest,
     );
     assert_eq!(after.backend_id, 0, "{after:?}");

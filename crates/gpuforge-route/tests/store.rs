@@ -1,4 +1,4 @@
-//! Is a calibration kept whole, and is a file that cannot be guard_passed ignored with a reason?
+//! Calibration file and bundle: round trip, validation, concurrent writers, export and import.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -60,13 +60,13 @@ fn two() -> Vec<CostModel> {
     vec![model("cpu", None, 100.0), model("card", Some("1.0"), 70.0)]
 }
 
-struct Place {
+struct TempStore {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl TempStore {
     fn new() -> Self {
-        Place { dir: tempfile::tempdir().unwrap() }
+        TempStore { dir: tempfile::tempdir().unwrap() }
     }
 
     fn file(&self) -> PathBuf {
@@ -74,36 +74,36 @@ impl Place {
     }
 
     fn with(text: &str) -> Self {
-        let place = Place::new();
-        std::fs::create_dir_all(place.file().parent().unwrap()).unwrap();
-        std::fs::write(place.file(), text).unwrap();
-        place
+        let store_dir = TempStore::new();
+        std::fs::create_dir_all(store_dir.file().parent().unwrap()).unwrap();
+        std::fs::write(store_dir.file(), text).unwrap();
+        store_dir
     }
 }
 
 #[test]
-fn what_was_kept_comes_back_and_predicts_the_same() {
-    let place = Place::new();
-    assert_eq!(store::read(&place.file()), (vec![], vec![]), "nothing is there, and that is no news");
-    store::save(&place.file(), &two()).unwrap();
-    let (models, notes) = store::load(&place.file(), &backends("1.0"));
+fn saved_models_round_trip_and_predict_the_same() {
+    let store_dir = TempStore::new();
+    assert_eq!(store::read(&store_dir.file()), (vec![], vec![]), "a missing file is not worth a note");
+    store::save(&store_dir.file(), &two()).unwrap();
+    let (models, notes) = store::load(&store_dir.file(), &backends("1.0"));
     assert_eq!(notes, Vec::<String>::new());
     assert_eq!(models, two());
-    assert_eq!(store::read(&place.file()).0, two());
+    assert_eq!(store::read(&store_dir.file()).0, two());
     let op = (registry::entry(OpKind::Xor).unwrap().example)(&[5000]).unwrap();
     let work = Work::of(op.as_ref(), false).unwrap();
     let class = OpClass::of(OpKind::Xor);
     assert_eq!(models[1].predict(class, &work), two()[1].predict(class, &work), "look-ups work at once");
-    let text = std::fs::read_to_string(place.file()).unwrap();
+    let text = std::fs::read_to_string(store_dir.file()).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&value["version"], &value["gpuforge"]), (&json!(1), &json!(env!("CARGO_PKG_VERSION"))));
 }
 
 #[test]
-fn another_driver_is_another_model_and_both_are_named() {
-    let place = Place::new();
-    store::save(&place.file(), &two()).unwrap();
-    let (models, notes) = store::load(&place.file(), &backends("2.0"));
+fn another_driver_invalidates_the_model() {
+    let store_dir = TempStore::new();
+    store::save(&store_dir.file(), &two()).unwrap();
+    let (models, notes) = store::load(&store_dir.file(), &backends("2.0"));
     assert!(models[0].is_known() && !models[1].is_known());
     assert_eq!(
         CalibrationKey::of(&models[1]),
@@ -113,55 +113,55 @@ fn another_driver_is_another_model_and_both_are_named() {
         notes.len() == 1 && notes[0].contains("card (1.0)") && notes[0].contains("card (2.0)"),
         "{notes:?}"
     );
-    // Both are kept from now on; the machine's places come first.
+    // Both are kept from now on; the present backends come first.
     let newer = vec![model("cpu", None, 50.0), model("card", Some("2.0"), 7.0)];
-    store::save(&place.file(), &newer).unwrap();
-    assert_eq!(store::load(&place.file(), &backends("1.0")).0[1], two()[1]);
-    assert_eq!(store::load(&place.file(), &backends("2.0")).0, newer);
-    assert_eq!(store::read(&place.file()).0, newer);
+    store::save(&store_dir.file(), &newer).unwrap();
+    assert_eq!(store::load(&store_dir.file(), &backends("1.0")).0[1], two()[1]);
+    assert_eq!(store::load(&store_dir.file(), &backends("2.0")).0, newer);
+    assert_eq!(store::read(&store_dir.file()).0, newer);
 }
 
 #[test]
-fn two_cards_of_one_kind_have_a_model_each() {
-    let place = Place::new();
+fn equal_cards_have_a_model_each() {
+    let store_dir = TempStore::new();
     let models =
         vec![model("cpu", None, 100.0), model("card", Some("1.0"), 7.0), model("card", Some("1.0"), 9.0)];
-    store::save(&place.file(), &models).unwrap();
+    store::save(&store_dir.file(), &models).unwrap();
     let mut three = backends("1.0");
     three.push(Arc::new(Named("card", Some("1.0"))));
-    assert_eq!(store::load(&place.file(), &three).0, models);
+    assert_eq!(store::load(&store_dir.file(), &three).0, models);
     three.push(Arc::new(Named("card", Some("1.0"))));
-    assert_eq!(store::load(&place.file(), &three).0[3], models[2], "one more shares the last");
+    assert_eq!(store::load(&store_dir.file(), &three).0[3], models[2], "one more shares the last");
 }
 
 #[test]
-fn curves_of_custom_kernels_outlive_a_calibration() {
-    let place = Place::new();
+fn custom_kernel_curves_survive_recalibration() {
+    let store_dir = TempStore::new();
     let mut own = two();
     own[1].custom.push(("mine".to_owned(), curve(3.0)));
-    store::save(&place.file(), &own).unwrap();
-    store::save(&place.file(), &two()).unwrap();
-    assert_eq!(store::read(&place.file()).0[1].custom, own[1].custom);
+    store::save(&store_dir.file(), &own).unwrap();
+    store::save(&store_dir.file(), &two()).unwrap();
+    assert_eq!(store::read(&store_dir.file()).0[1].custom, own[1].custom);
 }
 
 /// The note about a file with this text; no model may come from it.
 fn refused(text: &str) -> String {
-    let place = Place::with(text);
-    let (models, notes) = store::load(&place.file(), &backends("1.0"));
+    let store_dir = TempStore::with(text);
+    let (models, notes) = store::load(&store_dir.file(), &backends("1.0"));
     assert!(models.iter().all(|m| !m.is_known()), "{text:.80}");
-    assert!(store::read(&place.file()).0.is_empty());
+    assert!(store::read(&store_dir.file()).0.is_empty());
     assert!(!notes.is_empty(), "{text:.80}");
     // Whatever was wrong: the next calibration is kept.
-    store::save(&place.file(), &two()).unwrap();
-    assert_eq!(store::read(&place.file()), (two(), vec![]));
+    store::save(&store_dir.file(), &two()).unwrap();
+    assert_eq!(store::read(&store_dir.file()), (two(), vec![]));
     notes.join("\n")
 }
 
 #[test]
-fn a_file_that_is_none_of_ours_is_ignored_with_a_reason() {
+fn foreign_files_are_ignored_with_a_reason() {
     assert!(refused("").contains("does not parse"));
     assert!(refused("{\"version\":1").contains("does not parse"));
-    assert!(refused("[]").contains("no calibration"));
+    assert!(refused("[]").contains("not a calibration"));
     assert!(refused("{\"version\":2,\"gpuforge\":\"9.0.0\",\"models\":{}}").contains("version 2"));
     assert!(
         refused("{\"version\":1,\"gpuforge\":\"9.0.0\",\"here\":0,\"models\":[]}").contains("gpuforge 9.0.0")
@@ -171,7 +171,7 @@ fn a_file_that_is_none_of_ours_is_ignored_with_a_reason() {
 }
 
 #[test]
-fn absurd_figures_are_refused() {
+fn implausible_values_are_refused() {
     let points = |n: u64| (1..=n).map(|i| json!({"units": i, "ns": 5.0})).collect::<Vec<_>>();
     type Change = fn(&mut Value);
     let changes: [(&str, Change); 14] = [
@@ -211,16 +211,16 @@ fn absurd_figures_are_refused() {
     let mut models: Vec<Value> = two().iter().map(|m| serde_json::to_value(m).unwrap()).collect();
     models[1]["launch_ns"] = json!(-1.0);
     let text = json!({"version": 1, "gpuforge": env!("CARGO_PKG_VERSION"), "here": 2, "models": models});
-    let place = Place::with(&text.to_string());
-    let (models, notes) = store::load(&place.file(), &backends("1.0"));
+    let store_dir = TempStore::with(&text.to_string());
+    let (models, notes) = store::load(&store_dir.file(), &backends("1.0"));
     assert!(models[0].is_known() && !models[1].is_known() && notes.len() == 1, "{notes:?}");
 }
 
 #[test]
-fn a_damaged_file_never_panics_and_never_gives_nonsense() {
-    let place = Place::new();
-    store::save(&place.file(), &two()).unwrap();
-    let whole = std::fs::read(place.file()).unwrap();
+fn corrupted_files_never_panic() {
+    let store_dir = TempStore::new();
+    store::save(&store_dir.file(), &two()).unwrap();
+    let whole = std::fs::read(store_dir.file()).unwrap();
     let mut random = 1u64;
     for round in 0..400 {
         let mut bytes = whole.clone();
@@ -231,8 +231,8 @@ fn a_damaged_file_never_panics_and_never_gives_nonsense() {
             1 => bytes[at] ^= 1 << (random % 8),
             _ => bytes[at] = b"0123456789eE+-.,[]{}\" "[random as usize % 22],
         }
-        std::fs::write(place.file(), &bytes).unwrap();
-        let (models, _) = store::load(&place.file(), &backends("1.0"));
+        std::fs::write(store_dir.file(), &bytes).unwrap();
+        let (models, _) = store::load(&store_dir.file(), &backends("1.0"));
         assert_eq!(models.len(), 2);
         for model in &models {
             store::check(model).unwrap();
@@ -241,9 +241,9 @@ fn a_damaged_file_never_panics_and_never_gives_nonsense() {
 }
 
 #[test]
-fn writers_at_once_leave_a_whole_file() {
-    let place = Place::new();
-    let file = place.file();
+fn concurrent_writers_leave_a_whole_file() {
+    let store_dir = TempStore::new();
+    let file = store_dir.file();
     store::save(&file, &two()).unwrap();
     std::thread::scope(|scope| {
         for writer in 0..4 {
@@ -264,13 +264,13 @@ fn writers_at_once_leave_a_whole_file() {
         }
     });
     let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
-    assert_eq!(left.len(), 1, "no temporary file keep_on_device: {left:?}");
+    assert_eq!(left.len(), 1, "no temporary file stays: {left:?}");
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_an_error_that_names_it() {
-    let place = Place::with("");
-    let below = place.file().join("calibration.json");
+fn an_unwritable_directory_is_an_error_that_names_it() {
+    let store_dir = TempStore::with("");
+    let below = store_dir.file().join("calibration.json");
     let error = store::save(&below, &two()).unwrap_err().to_string();
     assert!(error.contains("calibration.json"), "{error}");
 }
@@ -293,7 +293,7 @@ fn inventory() -> Value {
 }
 
 #[test]
-fn what_is_handed_on_names_hardware_and_nothing_else() {
+fn bundles_contain_hardware_facts_only() {
     let mut models = two();
     models[1].custom.push(("secret".to_owned(), curve(1.0)));
     let bundle = CalibrationBundle::new(&inventory(), &models);
@@ -301,15 +301,15 @@ fn what_is_handed_on_names_hardware_and_nothing_else() {
     assert!(!text.contains("secret") && !text.contains("0000:01"), "{text}");
     assert_eq!(bundle.inventory["gpus"][0]["driver_version"], "1.0");
     assert_eq!(bundle.inventory["cpu"]["brand"], "Fast 3000");
-    let place = Place::new();
-    bundle.save(&place.file()).unwrap();
-    let back = CalibrationBundle::load(&place.file()).unwrap();
+    let store_dir = TempStore::new();
+    bundle.save(&store_dir.file()).unwrap();
+    let back = CalibrationBundle::load(&store_dir.file()).unwrap();
     let keys: Vec<CalibrationKey> = two().iter().map(CalibrationKey::of).collect();
-    assert_eq!(back.accept(&place.file(), &inventory(), &keys).unwrap(), two());
+    assert_eq!(back.accept(&store_dir.file(), &inventory(), &keys).unwrap(), two());
 }
 
 #[test]
-fn other_hardware_is_refused_with_both_keys() {
+fn bundles_of_other_hardware_are_refused() {
     let bundle = CalibrationBundle::new(&inventory(), &two());
     let path = PathBuf::from("bundle.json");
     let ours: Vec<CalibrationKey> = two().iter().map(CalibrationKey::of).collect();
@@ -333,14 +333,14 @@ fn other_hardware_is_refused_with_both_keys() {
 }
 
 #[test]
-fn bad_bundles_are_errors_that_say_why() {
-    let place = Place::new();
-    assert!(matches!(CalibrationBundle::load(&place.file()), Err(BundleError::File { .. })));
+fn malformed_bundles_are_errors_that_say_why() {
+    let store_dir = TempStore::new();
+    assert!(matches!(CalibrationBundle::load(&store_dir.file()), Err(BundleError::File { .. })));
     let said = |text: &str| {
-        let place = Place::with(text);
-        CalibrationBundle::load(&place.file()).unwrap_err().to_string()
+        let store_dir = TempStore::with(text);
+        CalibrationBundle::load(&store_dir.file()).unwrap_err().to_string()
     };
-    assert!(said("").contains("no shared calibration"));
+    assert!(said("").contains("not a calibration bundle"));
     assert!(said("{}").contains("missing field"));
     assert!(said("{\"version\":9,\"gpuforge\":\"0.1.0\"}").contains("file version 9"));
     assert!(said("{\"version\":1,\"gpuforge\":\"8.0\\u001b[2J\"}").contains("gpuforge 8.0[2J"));
@@ -348,8 +348,8 @@ fn bad_bundles_are_errors_that_say_why() {
     let mut bundle = CalibrationBundle::new(&inventory(), &two());
     let keys: Vec<CalibrationKey> = two().iter().map(CalibrationKey::of).collect();
     bundle.calibration[1]["launch_ns"] = json!(-5.0);
-    let error = bundle.accept(&place.file(), &inventory(), &keys).unwrap_err().to_string();
+    let error = bundle.accept(&store_dir.file(), &inventory(), &keys).unwrap_err().to_string();
     assert!(error.contains("launch_ns"), "{error}");
     bundle.calibration.clear();
-    assert!(bundle.accept(&place.file(), &inventory(), &keys).is_err(), "no models");
+    assert!(bundle.accept(&store_dir.file(), &inventory(), &keys).is_err(), "no models");
 }

@@ -9,10 +9,10 @@ const NODES = 32u;
 const DRAG = 32u;
 const LIFT = 1056u;
 
-struct State { place: vec3<f32>, speed: vec3<f32>, spin: f32 }
+struct State { position: vec3<f32>, speed: vec3<f32>, spin: f32 }
 
 fn plus(s: State, far: f32, k: State) -> State {
-    return State(s.place + far * k.place, s.speed + far * k.speed, s.spin + far * k.spin);
+    return State(s.position + far * k.position, s.speed + far * k.speed, s.spin + far * k.spin);
 }
 
 fn share_of_wind(height: f32) -> f32 {
@@ -37,7 +37,7 @@ fn mix_nodes(at: u32, a: f32, b: f32) -> f32 {
 }
 
 fn slope(s: State, axis: vec3<f32>) -> State {
-    let height = clamp(s.place.y, 0.0, given[13]);
+    let height = clamp(s.position.y, 0.0, given[13]);
     let thin = 1.0 + height * (given[4] + height * (given[5] + height * (given[6] + height * given[7])));
     let share = share_of_wind(height);
     let air = s.speed - vec3<f32>(given[8] * share, 0.0, given[9] * share);
@@ -90,9 +90,9 @@ fn above(c: vec4<f32>) -> f32 {
 }
 
 fn keep(at: u32, s: State) {
-    states[at] = s.place.x;
-    states[at + 1u] = s.place.y;
-    states[at + 2u] = s.place.z;
+    states[at] = s.position.x;
+    states[at + 1u] = s.position.y;
+    states[at + 2u] = s.position.z;
     states[at + 3u] = s.speed.x;
     states[at + 4u] = s.speed.y;
     states[at + 5u] = s.speed.z;
@@ -129,21 +129,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             let up = step(s, k, axis, far_up);
             let fall = slope(up, axis).speed.y;
             let rest = select(0.0, -up.speed.y / fall, fall < 0.0);
-            let top = up.place.y + rest * (up.speed.y + 0.5 * rest * fall);
+            let top = up.position.y + rest * (up.speed.y + 0.5 * rest * fall);
             if (top > apex.x) { apex = vec2<f32>(top, time + far_up + rest); }
         }
         number = number + 1u;
-        if (next.place.y < 0.0) {
-            let drop = vec4<f32>(s.place.y, far * s.speed.y, next.place.y, far * next.speed.y);
+        if (next.position.y < 0.0) {
+            let drop = vec4<f32>(s.position.y, far * s.speed.y, next.position.y, far * next.speed.y);
             let before = above(drop);
             var far_down = 0.0;
             if (before >= 0.0) { far_down = far * root(drop, before); }
             let down = step(s, k, axis, far_down);
             let down_k = slope(down, axis);
             var rest = 0.0;
-            if (down.speed.y < 0.0) { rest = clamp(-down.place.y / down.speed.y, -far, far); }
+            if (down.speed.y < 0.0) { rest = clamp(-down.position.y / down.speed.y, -far, far); }
             s = plus(down, rest, down_k);
-            s.place.y = 0.0;
+            s.position.y = 0.0;
             time = time + far_down + rest;
             status = 1.0;
         } else {

@@ -1,4 +1,4 @@
-//! Do grids keep their closed forms, and do lattices refuse what they cannot be?
+//! Grids and lattices: closed forms, limits, parsing, path counts, drawing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,7 +35,7 @@ fn closed_forms_hold_for_one_to_six_dimensions() {
             assert_eq!(degrees, grid.degrees());
             let analysis = analyse(&lattice).unwrap();
             assert!(analysis.connected && analysis.clustering == 0.0);
-            assert_eq!(analysis.diameter.unwrap().least, grid.diameter());
+            assert_eq!(analysis.diameter.unwrap().lower, grid.diameter());
             let pairs = v as f64 * (v as f64 - 1.0);
             assert_eq!(analysis.density, (v > 1).then(|| 2.0 * grid.edges() as f64 / pairs));
             let path = Searcher::new().path(&lattice, 0, v - 1).unwrap();
@@ -47,7 +47,7 @@ fn closed_forms_hold_for_one_to_six_dimensions() {
 }
 
 #[test]
-fn the_known_lattice_of_ten_thousand_cells() {
+fn four_dimensional_grid_of_ten_thousand_cells() {
     let grid = Grid::new(4, 10).unwrap();
     assert_eq!((grid.vertices(), grid.edges(), grid.diameter()), (10_000, 36_000, 36));
     assert_eq!(grid.mean_degree(), 7.2);
@@ -59,7 +59,7 @@ fn the_known_lattice_of_ten_thousand_cells() {
 }
 
 #[test]
-fn a_billion_cells_and_more_need_no_memory() {
+fn closed_forms_need_no_memory_for_huge_grids() {
     for (d, s) in [(3, 1000u64), (9, 10), (2, 1 << 31), (63, 2)] {
         let grid = Grid::new(d, s).unwrap();
         let last = grid.vertices() - 1;
@@ -113,7 +113,7 @@ fn impossible_shapes_are_refused() {
 }
 
 #[test]
-fn memory_has_limits_that_are_said() {
+fn memory_limits_are_reported() {
     let grid = Grid::new(2, 1 << 17).unwrap();
     let lattice = Lattice::new(grid.clone());
     let too_large = |error: LatticeError| {
@@ -147,7 +147,7 @@ fn cells_are_read_from_text() {
 }
 
 #[test]
-fn blocked_cells_are_what_was_asked() {
+fn blocked_cells_match_the_request() {
     let grid = Grid::new(3, 20).unwrap();
     let blocked = Blocked::random(&grid, 0.2, 5, &[0, 7999]).unwrap();
     let share = blocked.count() as f64 / 8000.0;
@@ -170,7 +170,7 @@ fn blocked_cells_are_what_was_asked() {
 }
 
 #[test]
-fn weights_that_no_path_can_have_name_the_cell() {
+fn invalid_weights_name_the_cell() {
     let grid = Grid::new(2, 3).unwrap();
     for odd in [-1.0, f64::NAN, f64::INFINITY, -f64::MIN_POSITIVE] {
         let mut values = vec![1.0; 9];
@@ -191,7 +191,7 @@ fn weights_that_no_path_can_have_name_the_cell() {
 }
 
 #[test]
-fn xor_hands_the_key_back() {
+fn xor_returns_the_key() {
     let data: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
     let (hidden, key) = xor_transform(&data, None).unwrap();
     assert_eq!(key.len(), KEY_BYTES);

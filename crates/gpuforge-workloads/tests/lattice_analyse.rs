@@ -1,4 +1,4 @@
-//! Are figures of lattices what a plain count gives, and do batches give each its own?
+//! Lattice analysis, centrality and communities against brute force; batches.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -45,7 +45,7 @@ fn plain(lattice: &Lattice, from: u64) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn blocked_lattices_are_counted() {
+fn analysis_matches_brute_force() {
     for (sizes, chance) in [
         (vec![12u64, 12], 0.3),
         (vec![5, 6, 7], 0.3),
@@ -75,9 +75,9 @@ fn blocked_lattices_are_counted() {
             let diameter = got.diameter.unwrap();
             assert!(diameter.exact);
             // Where several components are the largest, the first counts.
-            assert!(widths.contains(&diameter.least) && diameter.least == diameter.most);
+            assert!(widths.contains(&diameter.lower) && diameter.lower == diameter.upper);
             if sizes.iter().filter(|s| **s == largest).count() as u64 == largest {
-                assert_eq!(diameter.least, widths.into_iter().max().unwrap());
+                assert_eq!(diameter.lower, widths.into_iter().max().unwrap());
             }
             assert!(got.largest_component <= ALWAYS_EXACT);
         }
@@ -85,7 +85,7 @@ fn blocked_lattices_are_counted() {
 }
 
 #[test]
-fn nothing_open_and_one_cell_have_no_figures_that_need_more() {
+fn empty_and_single_cell_lattices_are_analysed() {
     let grid = Grid::new(2, 3).unwrap();
     let all: Vec<u64> = (0..9).collect();
     let nothing = Lattice::new(grid.clone()).block(Blocked::list(&grid, &all).unwrap()).unwrap();
@@ -95,7 +95,7 @@ fn nothing_open_and_one_cell_have_no_figures_that_need_more() {
     let one = Lattice::new(grid.clone()).block(Blocked::list(&grid, &all[1..]).unwrap()).unwrap();
     let got = analyse(&one).unwrap();
     assert_eq!((got.vertices, got.components, got.connected, got.density), (1, 1, true, None));
-    assert_eq!(got.diameter.unwrap().least, 0);
+    assert_eq!(got.diameter.unwrap().lower, 0);
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn a_large_lattice_gets_bounds_that_hold() {
     let lattice = Lattice::new(grid.clone()).block(Blocked::list(&grid, &[0]).unwrap()).unwrap();
     let got = analyse(&lattice).unwrap();
     let diameter = got.diameter.unwrap();
-    assert!(diameter.least <= 798 && diameter.most >= 798, "{diameter:?}");
-    assert_eq!(diameter.exact, diameter.least == diameter.most);
-    assert!(diameter.least >= 797 && got.passes >= 2);
+    assert!(diameter.lower <= 798 && diameter.upper >= 798, "{diameter:?}");
+    assert_eq!(diameter.exact, diameter.lower == diameter.upper);
+    assert!(diameter.lower >= 797 && got.passes >= 2);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn centrality_of_known_graphs() {
 }
 
 #[test]
-fn centrality_agrees_with_counting_pairs() {
+fn betweenness_matches_brute_force() {
     let lattice = lattice(&[4, 4, 3], 0.25, 3);
     let graph = Csr::build(&lattice).unwrap();
     let n = graph.cells();
@@ -160,7 +160,7 @@ fn centrality_agrees_with_counting_pairs() {
 }
 
 #[test]
-fn rooms_with_a_door_are_communities() {
+fn two_rooms_with_a_door_are_separate_communities() {
     // Two rooms of 8 by 8 with a wall between them and one door.
     let grid = Grid::rectangular(&[8, 17]).unwrap();
     let wall: Vec<u64> = (0..8).filter(|r| *r != 3).map(|r| r * 17 + 8).collect();
@@ -184,7 +184,7 @@ fn rooms_with_a_door_are_communities() {
 }
 
 #[test]
-fn a_batch_gives_each_its_own() {
+fn a_batch_isolates_failures() {
     let router = Router::new(vec![Arc::new(CpuBackend::default())], Vec::new(), RouterSettings::default());
     let mut lattices: Vec<Lattice> = (0..100).map(|s| lattice(&[6, 6, 6], 0.2, s)).collect();
     // One that is too large fails alone.

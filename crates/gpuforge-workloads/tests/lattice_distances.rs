@@ -76,7 +76,7 @@ fn on_device(session: &Session, op: &dyn Op) -> (Vec<u32>, bool) {
     (words, op.guard().is_none_or(|at| guard_passed(&done.outputs[at])))
 }
 
-/// The same bits everywhere where a device is believed; returns them.
+/// Checks that every backend whose guard passed gives the same bits; returns them.
 fn same_bits(op: &dyn Op) -> Vec<u32> {
     let want = on_cpu(op, 1);
     assert!(on_cpu(op, 3) == want, "other bits with three threads");
@@ -108,7 +108,7 @@ fn cpu_and_device_agree_at_every_size() {
 }
 
 #[test]
-fn lattices_of_many_dimensions_agree_with_searches() {
+fn distances_agree_with_path_search() {
     for (sizes, chance) in [
         (vec![10u64, 10, 10, 10], 0.2),
         (vec![7, 8, 9], 0.3),
@@ -132,7 +132,7 @@ fn lattices_of_many_dimensions_agree_with_searches() {
 }
 
 #[test]
-fn usual_rounds_are_enough_for_scattered_cells() {
+fn estimated_rounds_suffice_for_random_obstacles() {
     for (sizes, chance) in [(vec![10u64, 10, 10, 10], 0.2), (vec![64, 64], 0.2), (vec![20, 20, 20], 0.3)] {
         for seed in 0..5 {
             same_bits(&Distances::new(&lattice(&sizes, chance, seed), 0).unwrap());
@@ -221,7 +221,7 @@ fn partitioned_and_fused_ops_are_bit_identical() {
 }
 
 #[test]
-fn sources_must_be_there_and_open() {
+fn sources_must_exist_and_be_open() {
     let comb = comb();
     assert!(matches!(Distances::new(&comb, 1024), Err(LatticeError::Outside { what: "source", .. })));
     assert!(matches!(Distances::new(&comb, 32), Err(LatticeError::BlockedEnd { what: "source", cell: 32 })));

@@ -1,4 +1,4 @@
-//! Do paths cost what petgraph says, on a thousand random lattices, and is what cannot be asked refused?
+//! Shortest paths against petgraph (A*, Dijkstra) on a thousand random lattices.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -100,7 +100,7 @@ fn a_thousand_weighted_lattices_agree_with_petgraph() {
 }
 
 #[test]
-fn weights_that_stay_the_same_in_layers_guide_the_search() {
+fn layer_minima_guide_the_search() {
     // Rows of mud: the least of each row is known, so that hardly anything but the path is looked at.
     let grid = Grid::new(2, 200).unwrap();
     let weights = Weights::from_fn(&grid, |at| if at[0] % 2 == 0 { 1.0 } else { 50.0 }).unwrap();
@@ -111,7 +111,7 @@ fn weights_that_stay_the_same_in_layers_guide_the_search() {
 }
 
 #[test]
-fn hard_lattices_are_handed_over_and_an_enclosed_goal_is_noticed() {
+fn mazes_use_bidirectional_bfs_and_an_enclosed_goal_ends_early() {
     // A comb: walls from alternating sides, so that every path goes to and fro.
     let side = 300u64;
     let grid = Grid::new(2, side).unwrap();
@@ -141,7 +141,7 @@ fn hard_lattices_are_handed_over_and_an_enclosed_goal_is_noticed() {
 }
 
 #[test]
-fn a_searcher_serves_lattices_of_any_size_by_turns() {
+fn a_searcher_is_reusable_across_lattices() {
     let mut searcher = Searcher::new();
     for number in (0..200).chain((0..200).rev()) {
         let (lattice, from, to) = case(number);
@@ -151,7 +151,7 @@ fn a_searcher_serves_lattices_of_any_size_by_turns() {
 }
 
 #[test]
-fn ends_that_are_not_there_or_blocked_are_refused() {
+fn missing_or_blocked_ends_are_refused() {
     let grid = Grid::new(2, 4).unwrap();
     let lattice = Lattice::new(grid.clone()).block(Blocked::list(&grid, &[5]).unwrap()).unwrap();
     let mut searcher = Searcher::new();

@@ -1,4 +1,4 @@
-//! Do balls fly as physics says? Closed forms, orders of convergence, tolerances, energy, events, and the same bits everywhere.
+//! Trajectories: closed forms, order of convergence, tolerances, energy, events, reproducibility.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may fail")]
 
 use gpuforge_ops::Threads;
@@ -90,7 +90,7 @@ fn order(steps: &[f64], errors: &[f64]) -> f64 {
 }
 
 fn distance(a: &FlightPoint, b: &FlightPoint) -> f64 {
-    a.place.iter().zip(b.place).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    a.position.iter().zip(b.position).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
 
 /// Where the ball is after two seconds.
@@ -198,7 +198,7 @@ fn energy_never_grows_in_still_air() {
         for launch in launches(60) {
             let (_, path) = model.path(&launch).unwrap();
             let energy =
-                |p: &FlightPoint| G * p.place[1] + 0.5 * p.velocity.iter().map(|v| v * v).sum::<f64>();
+                |p: &FlightPoint| G * p.position[1] + 0.5 * p.velocity.iter().map(|v| v * v).sum::<f64>();
             let grown = path.windows(2).find(|two| energy(&two[1]) > energy(&two[0]));
             assert!(grown.is_none(), "{method:?} {launch:?}: {grown:?}");
         }
@@ -253,7 +253,7 @@ fn wind_moves_the_ball_where_it_blows() {
 }
 
 #[test]
-fn bits_depend_on_neither_threads_nor_place_nor_instructions() {
+fn results_are_bit_identical_across_threads_positions_and_simd_levels() {
     let launches = launches(1500);
     let setups = [
         FlightSetup::default(),
@@ -282,7 +282,7 @@ fn bits_depend_on_neither_threads_nor_place_nor_instructions() {
 }
 
 #[test]
-fn the_time_limit_and_flights_that_hardly_begin() {
+fn time_limit_and_very_short_flights() {
     let model_of = |limit| model(FlightSetup { time_limit: limit, ..FlightSetup::default() });
     let got = model_of(1.5).fly(&driver()).unwrap();
     assert_eq!((got.status, got.time), (FlightStatus::TimedOut, 1.5));
@@ -303,7 +303,7 @@ fn the_time_limit_and_flights_that_hardly_begin() {
 }
 
 #[test]
-fn a_step_that_is_too_large_for_the_ball_is_said() {
+fn a_diverging_step_is_reported() {
     let ball = Ball { mass: 1e-4, radius: 0.5, ..Ball::default() };
     let setup = FlightSetup { ball, method: rk4(0.1), ..FlightSetup::default() };
     let got = model(setup.clone()).fly(&Launch { speed: 100.0, height: 100.0, ..driver() }).unwrap();
@@ -314,7 +314,7 @@ fn a_step_that_is_too_large_for_the_ball_is_said() {
 }
 
 #[test]
-fn a_bad_row_is_an_error_of_its_own() {
+fn an_invalid_launch_is_an_error_of_its_own() {
     let mut launches = launches(700);
     launches[5].speed = f64::NAN;
     launches[513].spin = f64::INFINITY;
@@ -328,7 +328,7 @@ fn a_bad_row_is_an_error_of_its_own() {
 }
 
 #[test]
-fn setups_that_make_no_sense_are_refused() {
+fn implausible_setups_are_refused() {
     let ball = |mass, radius, spin_decay| FlightSetup {
         ball: Ball { mass, radius, spin_decay },
         ..FlightSetup::default()

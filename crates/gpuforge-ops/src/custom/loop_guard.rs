@@ -138,7 +138,7 @@ impl LoopGuardCheck {
 /// Globals vars to the module.
 struct GuardVars {
     words: Handle<GlobalVariable>,
-    place: Handle<GlobalVariable>,
+    base: Handle<GlobalVariable>,
     own: Handle<GlobalVariable>,
     path: Option<Handle<GlobalVariable>>,
     limit: Option<u32>,
@@ -155,7 +155,7 @@ pub(super) fn instrument(module: &mut Module, loops: Loops, binding: u32, limit:
     let mut private = |name: &str| global(module, name, AddressSpace::Private, word, None);
     let vars = GuardVars {
         words,
-        place: private("gpuforge_place"),
+        base: private("gpuforge_place"),
         own: private("gpuforge_own"),
         path: (!loops.single()).then(|| private("gpuforge_path")),
         limit: (!loops.has_barriers).then_some(limit.clamp(1, MAX_LIMIT)),
@@ -255,8 +255,8 @@ impl<'a> IrBuilder<'a> {
     /// Stores one guard word of this invocation.
     fn store_word(&mut self, vars: &GuardVars, which: u32, value: Handle<Expression>) {
         let base = self.given(Expression::GlobalVariable(vars.words));
-        let place = self.load(vars.place);
-        let index = self.with(BinaryOperator::Add, place, which);
+        let start = self.load(vars.base);
+        let index = self.with(BinaryOperator::Add, start, which);
         let pointer = self.make(Expression::Access { base, index });
         self.emit();
         self.block.push(Statement::Store { pointer, value }, Span::UNDEFINED);
@@ -378,13 +378,13 @@ fn instrument_entry(module: &mut Module, vars: &GuardVars, events: &mut u32) {
     let inner = TypeInner::Vector { size: VectorSize::Tri, scalar: Scalar::U32 };
     let three = module.types.insert(Type { name: None, inner }, Span::UNDEFINED);
     let wanted = [BuiltIn::WorkGroupId, BuiltIn::NumWorkGroups, BuiltIn::LocalInvocationIndex];
-    let places = wanted
+    let builtins = wanted
         .map(|b| find_builtin(module, b, if b == BuiltIn::LocalInvocationIndex { word } else { three }));
     let Some(entry) = module.entry_points.first_mut() else { return };
     let total = entry.workgroup_size.iter().fold(1u32, |n, d| n.saturating_mul(*d));
     instrument_function(&mut entry.function, vars, events, true);
     let mut code = IrBuilder::new(&mut entry.function);
-    let [id, groups, lane] = places.map(|(argument, member)| {
+    let [id, groups, lane] = builtins.map(|(argument, member)| {
         let base = code.given(Expression::FunctionArgument(argument));
         member.map_or(base, |index| code.make(Expression::AccessIndex { base, index }))
     });
@@ -396,8 +396,8 @@ fn instrument_entry(module: &mut Module, vars: &GuardVars, events: &mut u32) {
     let group = code.binary(BinaryOperator::Add, group, x);
     let first = code.with(BinaryOperator::Multiply, group, total);
     let number = code.binary(BinaryOperator::Add, first, lane);
-    let place = code.with(BinaryOperator::Multiply, number, WORDS as u32);
-    code.store(vars.place, place);
+    let base = code.with(BinaryOperator::Multiply, number, WORDS as u32);
+    code.store(vars.base, base);
     let (unknown, zero) = (code.literal(UNKNOWN), code.literal(0));
     code.store_word(vars, 0, unknown);
     code.store_word(vars, 1, zero);

@@ -72,41 +72,41 @@ impl Program {
             }
         }
         let mut rows = RowAllocator::default();
-        let mut places: Vec<Operand> = vec![Operand::Row(0); nodes.len()];
+        let mut operands: Vec<Operand> = vec![Operand::Row(0); nodes.len()];
         let mut constants = Vec::new();
-        for (node, place) in nodes.iter().zip(&mut places) {
+        for (node, operand) in nodes.iter().zip(&mut operands) {
             match *node {
-                Node::Input(input) => *place = Operand::Input(usize::from(input)),
+                Node::Input(input) => *operand = Operand::Input(usize::from(input)),
                 // The row of a constant is never freed: it is filled once.
                 Node::Constant(bits) => {
                     let row = rows.alloc();
                     constants.push((row, f32::from_bits(bits)));
-                    *place = Operand::Row(row);
+                    *operand = Operand::Row(row);
                 }
                 Node::Call(..) => {}
             }
         }
         let mut steps = Vec::new();
         for (when, (at, code, of)) in calls.iter().enumerate() {
-            let place =
-                |i: usize| of.get(i).and_then(|at| places.get(*at)).copied().unwrap_or(Operand::Row(0));
-            let from = [place(0), place(1), place(2)];
+            let operand =
+                |i: usize| of.get(i).and_then(|at| operands.get(*at)).copied().unwrap_or(Operand::Row(0));
+            let from = [operand(0), operand(1), operand(2)];
             // Allocated before the operands' rows are freed: an instruction never writes what it reads.
             let to = (when + 1 < calls.len()).then(|| rows.alloc());
             for at in of {
                 let done = last_use.get(*at) == Some(&when);
                 let is_call = matches!(nodes.get(*at), Some(Node::Call(..)));
-                if let (true, true, Some(Operand::Row(row))) = (done, is_call, places.get(*at)) {
+                if let (true, true, Some(Operand::Row(row))) = (done, is_call, operands.get(*at)) {
                     rows.free(*row);
                 }
             }
-            if let (Some(to), Some(place)) = (to, places.get_mut(*at)) {
-                *place = Operand::Row(to);
+            if let (Some(to), Some(operand)) = (to, operands.get_mut(*at)) {
+                *operand = Operand::Row(to);
             }
             steps.push(Instr { code: *code, from, to });
         }
         if steps.is_empty() {
-            let from = places.last().copied().unwrap_or(Operand::Row(0));
+            let from = operands.last().copied().unwrap_or(Operand::Row(0));
             steps.push(Instr { code: OpCode::Copy, from: [from; 3], to: None });
         }
         Program { steps, rows: rows.count, constants }
@@ -144,9 +144,9 @@ impl Program {
                 None => simd::step(step.code, from, out, stream),
             }
             if let (Some(row), Some(at)) = (row, step.to)
-                && let Some(place) = scratch.0.get_mut(at)
+                && let Some(slot) = scratch.0.get_mut(at)
             {
-                *place = row;
+                *slot = row;
             }
         }
     }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_parameters_while_there_is_room() {
+    fn constants_are_parameters_while_they_fit() {
         let write = |text: &str| {
             let (mut params, mut out) = (Params::after(&[7]), String::new());
             let name = steps(&Expr::parse(text, &["a"]).unwrap(), &mut params, &mut out);

@@ -151,8 +151,8 @@ fn scatter<T: RadixItem>(from: &[T], to: &mut [T], counts: &[Counts], share: usi
 #[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
 fn scatter_block<T: RadixItem>(block: &[T], buckets: &mut [std::slice::IterMut<'_, T>; 256], pass: u32) {
     for x in block {
-        if let Some(place) = buckets[usize::from(x.digit(pass))].next() {
-            *place = *x;
+        if let Some(slot) = buckets[usize::from(x.digit(pass))].next() {
+            *slot = *x;
         }
     }
 }
@@ -180,14 +180,14 @@ pub(crate) fn merge<T: RadixItem>(mut data: Vec<T>, mut runs: Vec<usize>) -> Vec
 fn merge_two<T: RadixItem>(both: &[T], left: usize, out: &mut [T]) {
     let (left, right) = both.split_at(left);
     let (mut left, mut right) = (left.iter().copied().peekable(), right.iter().copied().peekable());
-    for place in out {
+    for slot in out {
         let next = match (left.peek(), right.peek()) {
             (Some(a), Some(b)) if b < a => right.next(),
             (Some(_), _) => left.next(),
             (None, _) => right.next(),
         };
         if let Some(x) = next {
-            *place = x;
+            *slot = x;
         }
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn everywhere(op: &dyn Op) -> Vec<(String, Results)> {
     all
 }
 
-/// The same bits everywhere; returns them.
+/// Checks that every backend gives the same bits; returns them.
 pub(crate) fn same_bits(op: &dyn Op) -> Results {
     let mut all = everywhere(op);
     let (_, first) = all.remove(0);
@@ -119,7 +119,7 @@ pub(crate) fn parts_join(op: &dyn Op, most: usize) {
     assert!(joined == whole, "{op:?}: parts give other bits");
 }
 
-/// Does one fused operation give the same bits as each alone, everywhere?
+/// Checks that a fused operation is bit-identical to the single ones, on every backend.
 pub(crate) fn fused_is_same(ops: &[&dyn Op]) {
     let key = ops[0].fuse_key().expect("it can be fused");
     assert!(ops.iter().all(|op| op.fuse_key() == Some(key)), "keys differ");

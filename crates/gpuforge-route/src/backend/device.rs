@@ -260,8 +260,8 @@ impl Backend for DeviceBackend {
         down.download(slot).map_err(OpError::from)?;
         let came = self.time_plan(down)?;
         let launch = self.launch()?;
-        let least = Duration::from_nanos(1);
-        let net = |d: Duration| d.saturating_sub(launch).max(least);
+        let min = Duration::from_nanos(1);
+        let net = |d: Duration| d.saturating_sub(launch).max(min);
         Ok(Some(Transfer { upload: net(sent), download: net(came) }))
     }
 }

@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn repetitions_stop_on_convergence_or_timeout() {
-        assert!(needs_more(&mut [1.0], 2, 9, false), "the least is always run");
+        assert!(needs_more(&mut [1.0], 2, 9, false), "the minimum is always run");
         assert!(!needs_more(&mut [1.0, 9.0, 5.0], 2, 9, false));
         assert!(needs_more(&mut [1.0, 9.0, 5.0], 2, 9, true));
-        assert!(!needs_more(&mut [1.0, 9.0, 5.0], 2, 3, true), "the most is never exceeded");
+        assert!(!needs_more(&mut [1.0, 9.0, 5.0], 2, 3, true), "the maximum is never exceeded");
         assert!(!needs_more(&mut [100.0, 101.0, 99.0], 2, 9, true));
         assert_eq!(
             [min_repeats(1e3, 5), min_repeats(20e6, 5), min_repeats(20e6, 1), min_repeats(80e6, 5)],

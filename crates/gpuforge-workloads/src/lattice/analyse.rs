@@ -34,16 +34,18 @@ pub enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Diameter {
     /// Lower bound: two cells this far apart were found.
-    pub least: u64,
+    #[serde(rename = "least")]
+    pub lower: u64,
     /// Upper bound.
-    pub most: u64,
+    #[serde(rename = "most")]
+    pub upper: u64,
     /// Both bounds are equal.
     pub exact: bool,
 }
 
 impl Diameter {
-    fn between(least: u64, most: u64) -> Self {
-        Diameter { least, most, exact: least == most }
+    fn between(lower: u64, upper: u64) -> Self {
+        Diameter { lower, upper, exact: lower == upper }
     }
 }
 
@@ -189,23 +191,23 @@ fn components(map: &[u32], lines: &[AxisStride]) -> (u64, Vec<u32>) {
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     cell: u32,
-    least: u32,
-    most: u32,
+    lower: u32,
+    upper: u32,
 }
 
 fn diameter(map: &[u32], lines: &[AxisStride], component: &[u32]) -> (Option<Diameter>, u64) {
     let mut bounds: Vec<Bounds> =
-        component.iter().map(|cell| Bounds { cell: *cell, least: 0, most: UNREACHED }).collect();
+        component.iter().map(|cell| Bounds { cell: *cell, lower: 0, upper: UNREACHED }).collect();
     let mut field = map.to_vec();
     let mut queue = Vec::new();
     let (mut passes, mut visits) = (0u64, 0u64);
     let mut known = (0u32, UNREACHED);
     loop {
-        let open = bounds.iter().filter(|b| b.least < b.most);
+        let open = bounds.iter().filter(|b| b.lower < b.upper);
         // Alternates between the most remote and the most central unsettled cell.
         let next = match passes % 2 {
-            0 => open.max_by_key(|b| (b.most, b.least)),
-            _ => open.min_by_key(|b| (b.least, b.most)),
+            0 => open.max_by_key(|b| (b.upper, b.lower)),
+            _ => open.min_by_key(|b| (b.lower, b.upper)),
         };
         let Some(source) = next.map(|b| b.cell) else { break };
         // The first two passes always run: without them there are no bounds.
@@ -222,14 +224,14 @@ fn diameter(map: &[u32], lines: &[AxisStride], component: &[u32]) -> (Option<Dia
         let far = queue.last().map_or(0, |cell| at(*cell));
         for bound in &mut bounds {
             let distance = at(bound.cell);
-            bound.least = bound.least.max(distance.max(far - distance));
-            bound.most = bound.most.min(far + distance);
+            bound.lower = bound.lower.max(distance.max(far - distance));
+            bound.upper = bound.upper.min(far + distance);
         }
         passes += 1;
         visits += component.len() as u64;
-        let least = bounds.iter().map(|b| b.least).max().unwrap_or(0);
-        let most = bounds.iter().map(|b| b.most).max().unwrap_or(0);
-        known = (least, most);
+        let lower = bounds.iter().map(|b| b.lower).max().unwrap_or(0);
+        let upper = bounds.iter().map(|b| b.upper).max().unwrap_or(0);
+        known = (lower, upper);
     }
     if component.is_empty() {
         return (None, 0);

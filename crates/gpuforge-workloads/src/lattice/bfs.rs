@@ -60,11 +60,11 @@ fn reach(field: &mut [u32], queue: &mut Vec<u32>, cell: u32, distance: u32) {
 /// Closed form (L1 distance) where nothing is blocked, row by row.
 pub(super) fn fill_open(axes: &[AxisStride], source: u32, field: &mut [u32]) {
     let Some((last, outer)) = axes.split_last() else { return };
-    let place = |axis: &AxisStride| source / axis.stride % axis.size;
-    let from = place(last);
+    let coordinate = |axis: &AxisStride| source / axis.stride % axis.size;
+    let from = coordinate(last);
     for (number, row) in field.chunks_exact_mut(last.size as usize).enumerate() {
         let first = number as u32 * last.size;
-        let base: u32 = outer.iter().map(|l| (first / l.stride % l.size).abs_diff(place(l))).sum();
+        let base: u32 = outer.iter().map(|l| (first / l.stride % l.size).abs_diff(coordinate(l))).sum();
         for (at, word) in (0u32..).zip(row) {
             *word = base + at.abs_diff(from);
         }

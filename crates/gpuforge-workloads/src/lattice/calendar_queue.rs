@@ -47,12 +47,12 @@ impl CalendarQueue {
         if bucket <= self.current {
             return self.heap.push(Reverse(entry));
         }
-        let place = bucket % BUCKETS;
-        if let Some(entries) = self.buckets.get_mut(place as usize) {
+        let slot = bucket % BUCKETS;
+        if let Some(entries) = self.buckets.get_mut(slot as usize) {
             entries.push(entry);
         }
-        if let Some(word) = self.occupied.get_mut((place / 64) as usize) {
-            *word |= 1 << (place % 64);
+        if let Some(word) = self.occupied.get_mut((slot / 64) as usize) {
+            *word |= 1 << (slot % 64);
         }
     }
 
@@ -84,9 +84,9 @@ impl CalendarQueue {
             if found != 0 {
                 let bit = u64::from(found.trailing_zeros());
                 *word &= !(1 << bit);
-                let place = at * 64 + bit;
-                self.current += 1 + (place + BUCKETS - start) % BUCKETS;
-                std::mem::swap(&mut self.sorted, self.buckets.get_mut(place as usize)?);
+                let slot = at * 64 + bit;
+                self.current += 1 + (slot + BUCKETS - start) % BUCKETS;
+                std::mem::swap(&mut self.sorted, self.buckets.get_mut(slot as usize)?);
                 self.sorted.sort_unstable_by(|a, b| b.cmp(a));
                 return Some(());
             }
@@ -123,10 +123,10 @@ mod tests {
                     continue;
                 }
                 let (key, got) = queue.pop().unwrap();
-                let least = model.iter().map(|(k, _)| *k).fold(f64::INFINITY, f64::min);
+                let min = model.iter().map(|(k, _)| *k).fold(f64::INFINITY, f64::min);
                 let at = model.iter().position(|(_, v)| *v == got).unwrap();
-                assert_eq!((model.swap_remove(at).0, key), (least, least));
-                last = least;
+                assert_eq!((model.swap_remove(at).0, key), (min, min));
+                last = min;
             }
             while let Some((_, got)) = queue.pop() {
                 model.retain(|(_, v)| *v != got);

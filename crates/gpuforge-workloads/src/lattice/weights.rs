@@ -87,8 +87,7 @@ impl Weights {
 
     /// Mean layer minimum over mean weight: near 1 the heuristic is tight, near 0 useless.
     pub(crate) fn heuristic_quality(&self) -> f64 {
-        let (sum, many) =
-            self.layers.iter().flatten().fold((0.0, 0.0), |(sum, n), least| (sum + least, n + 1.0));
+        let (sum, many) = self.layers.iter().flatten().fold((0.0, 0.0), |(sum, n), min| (sum + min, n + 1.0));
         if self.mean > 0.0 { sum / many / self.mean } else { 1.0 }
     }
 
@@ -122,11 +121,11 @@ fn limit(grid: &Grid) -> Result<(), LatticeError> {
 }
 
 fn min_per_layer(values: &[f64], size: u64, stride: u64) -> Vec<f64> {
-    let mut least = vec![f64::INFINITY; size as usize];
+    let mut min = vec![f64::INFINITY; size as usize];
     for block in values.chunks((size * stride) as usize) {
-        for (least, layer) in least.iter_mut().zip(block.chunks(stride as usize)) {
-            *least = layer.iter().copied().fold(*least, f64::min);
+        for (min, layer) in min.iter_mut().zip(block.chunks(stride as usize)) {
+            *min = layer.iter().copied().fold(*min, f64::min);
         }
     }
-    least
+    min
 }

@@ -82,12 +82,12 @@ impl Coefficients {
             }
         }
         let nodes = self.reynolds.nodes * self.spin.nodes;
-        for (name, values, least) in [("drag", &self.drag, 0.0), ("lift", &self.lift, -10.0)] {
+        for (name, values, min) in [("drag", &self.drag, 0.0), ("lift", &self.lift, -10.0)] {
             if values.len() != nodes {
                 return wrong(format!("{} values of the {name} for {nodes} nodes", values.len()));
             }
-            if let Some(odd) = values.iter().find(|c| !(least..=10.0).contains(*c)) {
-                return wrong(format!("a {name} of {odd}: from {least} to 10"));
+            if let Some(odd) = values.iter().find(|c| !(min..=10.0).contains(*c)) {
+                return wrong(format!("a {name} of {odd}: from {min} to 10"));
             }
         }
         Ok(())

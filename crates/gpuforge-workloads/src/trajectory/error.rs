@@ -25,9 +25,9 @@ pub enum TrajectoryError {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ValueRange {
     /// Minimum.
-    pub least: f64,
+    pub min: f64,
     /// Maximum.
-    pub most: f64,
+    pub max: f64,
     /// Unit.
     pub unit: &'static str,
 }
@@ -35,23 +35,23 @@ pub struct ValueRange {
 impl fmt::Display for ValueRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = if self.unit.is_empty() { "" } else { " " };
-        write!(f, "from {} to {}{space}{}", self.least, self.most, self.unit)
+        write!(f, "from {} to {}{space}{}", self.min, self.max, self.unit)
     }
 }
 
 /// An entry of a range table: name and range.
 pub(crate) const fn row(
     what: &'static str,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
     unit: &'static str,
 ) -> (&'static str, ValueRange) {
-    (what, ValueRange { least, most, unit })
+    (what, ValueRange { min, max, unit })
 }
 
 /// Checks a value against its range; NaN is never in range.
 pub(crate) fn check((what, limit): (&'static str, ValueRange), have: f64) -> Result<f64, TrajectoryError> {
-    if have >= limit.least && have <= limit.most {
+    if have >= limit.min && have <= limit.max {
         Ok(have)
     } else {
         Err(TrajectoryError::Value { what, have, limit })

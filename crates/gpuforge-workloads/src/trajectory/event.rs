@@ -161,8 +161,8 @@ impl Flight {
         let StepStart { state: s, slope: k, time, far, steps } = *before;
         // A NaN error is too large as well.
         if adaptive && (after.error > 1.0 || after.error.is_nan()) {
-            let least = rule.first * 0.5f64.powi(MAX_HALVINGS);
-            return match far * 0.5 < least {
+            let min_step = rule.first * 0.5f64.powi(MAX_HALVINGS);
+            return match far * 0.5 < min_step {
                 true => Next::Over(self.end(s, time, steps, FlightStatus::StepTooSmall)),
                 false => Next::Again(far * 0.5),
             };

@@ -83,7 +83,7 @@ pub struct FlightPoint {
     /// Seconds since the launch.
     pub time: f64,
     /// Metres: along the target line, up, to the right.
-    pub place: [f64; 3],
+    pub position: [f64; 3],
     /// Metres per second, likewise.
     pub velocity: [f64; 3],
     /// Revolutions per minute.
@@ -168,7 +168,7 @@ impl State {
 
     pub(super) fn point(self, time: f64) -> FlightPoint {
         let spin = self.spin * 30.0 / std::f64::consts::PI;
-        FlightPoint { time, place: [self.x, self.y, self.z], velocity: [self.u, self.v, self.w], spin }
+        FlightPoint { time, position: [self.x, self.y, self.z], velocity: [self.u, self.v, self.w], spin }
     }
 
     pub(super) fn is_finite(self) -> bool {
@@ -341,19 +341,19 @@ impl FlightModel {
         let tiles = launches.chunks(tile).zip(results.chunks_mut(tile));
         threads.par_for_each(tiles, |(launches, results)| {
             let mut starts: Vec<Start> = Vec::with_capacity(launches.len());
-            let mut places = Vec::with_capacity(launches.len());
+            let mut slots = Vec::with_capacity(launches.len());
             for (launch, result) in launches.iter().zip(results) {
                 match launch.start() {
                     Ok(start) => {
                         starts.push(start);
-                        places.push(result);
+                        slots.push(result);
                     }
                     Err(error) => *result = Err(error),
                 }
             }
             let mut ends: Vec<End> = vec![[0.0; END]; starts.len()];
             simd_batch::fly(self, &starts, &mut ends, simd);
-            places.into_iter().zip(ends).for_each(|(place, end)| *place = Ok(FlightSummary::of(end)));
+            slots.into_iter().zip(ends).for_each(|(slot, end)| *slot = Ok(FlightSummary::of(end)));
         });
         results
     }

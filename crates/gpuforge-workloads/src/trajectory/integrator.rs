@@ -101,9 +101,9 @@ impl Integrator for DormandPrince {
             .plus(far * (-17_253.0 / 339_200.0), k5)
             .plus(far * (22.0 / 525.0), k6)
             .plus(far * (-1.0 / 40.0), k7);
-        let place = wrong.x * wrong.x + wrong.y * wrong.y + wrong.z * wrong.z;
+        let position = wrong.x * wrong.x + wrong.y * wrong.y + wrong.z * wrong.z;
         let velocity = wrong.u * wrong.u + wrong.v * wrong.v + wrong.w * wrong.w;
-        let error = inv_tolerance * (place + VELOCITY_WEIGHT * VELOCITY_WEIGHT * velocity).sqrt();
+        let error = inv_tolerance * (position + VELOCITY_WEIGHT * VELOCITY_WEIGHT * velocity).sqrt();
         StepResult { state, slope: k7, error }
     }
 }

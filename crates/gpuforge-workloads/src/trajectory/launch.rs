@@ -231,7 +231,7 @@ mod tests {
         let good = [60.0, 10.0, 0.0, 2500.0, 0.0, 0.0];
         assert!(Launch::of(good).check().is_ok());
         for (i, (name, limit)) in FIELDS.iter().enumerate() {
-            for odd in [f64::NAN, limit.most * 1.01, f64::NEG_INFINITY] {
+            for odd in [f64::NAN, limit.max * 1.01, f64::NEG_INFINITY] {
                 let mut values = good;
                 values[i] = odd;
                 let error = Launch::of(values).check().unwrap_err().to_string();

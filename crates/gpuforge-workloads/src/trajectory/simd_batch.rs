@@ -65,7 +65,7 @@ fn dispatch<const L: usize, W: StepObserver>(
     model: &FlightModel,
     starts: &[Start],
     ends: &mut [End],
-    watch: &mut W,
+    observer: &mut W,
     simd: Simd,
 ) {
     let run = match (model.setup().wind.profile, model.setup().method) {
@@ -82,14 +82,14 @@ fn dispatch<const L: usize, W: StepObserver>(
             with::<L, LogWind, DormandPrince, W>
         }
     };
-    run(model, starts, ends, watch, simd);
+    run(model, starts, ends, observer, simd);
 }
 
 fn with<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
     model: &FlightModel,
     starts: &[Start],
     ends: &mut [End],
-    watch: &mut W,
+    observer: &mut W,
     simd: Simd,
 ) {
     #[cfg(target_arch = "x86_64")]
@@ -97,17 +97,17 @@ fn with<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
         #[allow(unsafe_code, reason = "code compiled for detected CPU features")]
         SimdLevel::Avx512 => {
             // SAFETY: a `Simd` of this level was detected on this CPU.
-            return unsafe { avx512::<L, B, S, W>(model, starts, ends, watch) };
+            return unsafe { avx512::<L, B, S, W>(model, starts, ends, observer) };
         }
         #[allow(unsafe_code, reason = "as above")]
         SimdLevel::Avx2 => {
             // SAFETY: as above.
-            return unsafe { avx2::<L, B, S, W>(model, starts, ends, watch) };
+            return unsafe { avx2::<L, B, S, W>(model, starts, ends, observer) };
         }
         SimdLevel::Scalar => {}
     }
     let _ = simd;
-    run::<L, B, S, W>(model, starts, ends, watch);
+    run::<L, B, S, W>(model, starts, ends, observer);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -116,9 +116,9 @@ fn avx512<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
     model: &FlightModel,
     starts: &[Start],
     ends: &mut [End],
-    watch: &mut W,
+    observer: &mut W,
 ) {
-    run::<L, B, S, W>(model, starts, ends, watch);
+    run::<L, B, S, W>(model, starts, ends, observer);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -127,9 +127,9 @@ fn avx2<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
     model: &FlightModel,
     starts: &[Start],
     ends: &mut [End],
-    watch: &mut W,
+    observer: &mut W,
 ) {
-    run::<L, B, S, W>(model, starts, ends, watch);
+    run::<L, B, S, W>(model, starts, ends, observer);
 }
 
 /// States or derivatives of all lanes (SoA).
@@ -298,16 +298,16 @@ fn run<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
     model: &FlightModel,
     starts: &[Start],
     ends: &mut [End],
-    watch: &mut W,
+    observer: &mut W,
 ) {
     let rule = StepControl::of(model.setup());
     let mut waiting = starts.iter().copied().enumerate();
     let mut lanes = Lanes::<L>::idle();
     let mut flights: [Option<Flight>; L] = [None; L];
-    let mut board = |l: usize, lanes: &mut Lanes<L>, watch: &mut W| {
+    let mut next_launch = |l: usize, lanes: &mut Lanes<L>, observer: &mut W| {
         let flight = waiting.next().map(|(row, start)| {
             lanes.begin::<B>(l, start, model, &rule);
-            watch.observe(0.0, lanes.state.get(l));
+            observer.observe(0.0, lanes.state.get(l));
             Flight::new(row, lanes.state.get(l).y)
         });
         if flight.is_none() {
@@ -316,25 +316,25 @@ fn run<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
         flight
     };
     for (l, flight) in flights.iter_mut().enumerate() {
-        *flight = board(l, &mut lanes, watch);
+        *flight = next_launch(l, &mut lanes, observer);
     }
     // Lanes that target an event check every step.
-    let mut aiming = 0u32;
+    let mut targeting = 0u32;
     while flights.iter().any(Option::is_some) {
         lanes.advance::<B, S>(model, &rule);
-        if aiming == 0 && lanes.event.iter().fold(0, |all, e| all | e) == 0 {
+        if targeting == 0 && lanes.event.iter().fold(0, |all, e| all | e) == 0 {
             lanes.accept();
             if L == 1 {
-                watch.observe(lanes.time[0], lanes.state.get(0));
+                observer.observe(lanes.time[0], lanes.state.get(0));
             }
             continue;
         }
-        aiming = 0;
-        for (l, seat) in flights.iter_mut().enumerate() {
-            let Some(flight) = seat else { continue };
+        targeting = 0;
+        for (l, slot) in flights.iter_mut().enumerate() {
+            let Some(flight) = slot else { continue };
             if lanes.event[l] == 0 && !flight.targets_event() {
                 lanes.accept_one(l);
-                watch.observe(lanes.time[l], lanes.state.get(l));
+                observer.observe(lanes.time[l], lanes.state.get(l));
                 continue;
             }
             let (before, after) = lanes.taken(l);
@@ -342,19 +342,19 @@ fn run<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
                 Next::Go(far) => {
                     lanes.accept_one(l);
                     lanes.far[l] = far;
-                    watch.observe(lanes.time[l], lanes.state.get(l));
+                    observer.observe(lanes.time[l], lanes.state.get(l));
                 }
                 Next::Again(far) => lanes.far[l] = far,
                 Next::Over(end) => {
                     let [time, x, y, z, u, v, w, spin, ..] = end;
-                    watch.observe(time, State { x, y, z, u, v, w, spin });
-                    if let Some(place) = ends.get_mut(flight.row) {
-                        *place = end;
+                    observer.observe(time, State { x, y, z, u, v, w, spin });
+                    if let Some(slot) = ends.get_mut(flight.row) {
+                        *slot = end;
                     }
-                    *seat = board(l, &mut lanes, watch);
+                    *slot = next_launch(l, &mut lanes, observer);
                 }
             }
-            aiming += u32::from(seat.is_some_and(|f| f.targets_event()));
+            targeting += u32::from(slot.is_some_and(|f| f.targets_event()));
         }
     }
 }
