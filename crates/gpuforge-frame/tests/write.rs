@@ -1,4 +1,4 @@
-//! Writer: round trips in every format, row groups, atomic replacement, failures that leave nothing behind.
+//! Writer: round trips in every format, row groups, key columns, memory and throughput.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,22 +8,16 @@
     reason = "a test may fail, and says what it measured"
 )]
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-    time::Instant,
-};
+#[path = "write_common/mod.rs"]
+mod common;
 
 use arrow::{
-    array::{Array as _, AsArray as _, RecordBatch},
-    datatypes::{DataType, Float32Type, Float64Type, Int64Type, TimeUnit},
+    array::{Array as _, AsArray as _},
+    datatypes::{DataType, Float64Type, Int64Type, TimeUnit},
 };
+use common::{check_all, column, directory, layout, listed, names, text, walk, whole, write_all};
 use gpuforge_frame::{
     FrameError, KeySchema, SymbolKey,
-    bars::KeyColumn,
     sample::{Interval, Sample},
     write::{ColumnValues, FileFormat, WriteOptions, WriteSummary, Writer},
 };
@@ -32,122 +26,7 @@ use parquet::{
     basic::{Compression, Encoding},
     file::reader::{FileReader as _, SerializedFileReader},
 };
-
-fn column(name: &str, kind: DataType) -> Option<KeyColumn> {
-    Some(KeyColumn { name: name.to_owned(), data_type: kind })
-}
-
-fn micros() -> DataType {
-    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
-}
-
-fn layout() -> KeySchema {
-    KeySchema { symbol: column("ticker", DataType::Utf8), time: column("Time", micros()), time_first: false }
-}
-
-fn names(n: usize) -> Vec<String> {
-    (0..n).map(|i| format!("c{i}")).collect()
-}
-
-fn text(symbol: &str) -> SymbolKey {
-    SymbolKey::Text(symbol.to_owned())
-}
-
-/// Numbers that look like indicators of a random walk: many digits, slowly moving.
-fn walk(rows: usize, seed: u64) -> Vec<f64> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut value = 100.0;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        value += (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
-        value
-    };
-    (0..rows).map(|_| next()).collect()
-}
-
-fn read(path: &Path) -> Vec<RecordBatch> {
-    let file = File::open(path).unwrap();
-    match FileFormat::of(path).unwrap() {
-        FileFormat::Parquet => {
-            let reader =
-                ParquetRecordBatchReaderBuilder::try_new(file).unwrap().with_batch_size(1 << 20).build();
-            reader.unwrap().map(Result::unwrap).collect()
-        }
-        FileFormat::Ipc => {
-            arrow::ipc::reader::FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect()
-        }
-        FileFormat::Csv => panic!("text is compared as text"),
-    }
-}
-
-/// All rows of a file as one batch.
-fn whole(path: &Path) -> RecordBatch {
-    let batches = read(path);
-    arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
-}
-
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir().unwrap()
-}
-
-fn listed(directory: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
-}
-
-/// Writes `parts` of each symbol in turn; every column has its own number of rows without a value.
-fn write_all(
-    path: &Path,
-    options: &WriteOptions,
-    symbols: usize,
-    rows: usize,
-    columns: usize,
-    part: usize,
-) -> WriteSummary {
-    let mut writer = Writer::create(path, &layout(), &names(columns), options).unwrap();
-    for s in 0..symbols {
-        let key = text(&format!("S{s}"));
-        let times: Vec<i64> = (0..rows as i64).map(|i| i * 60_000_000).collect();
-        let data: Vec<Vec<f64>> = (0..columns).map(|c| walk(rows, (s * 1000 + c) as u64)).collect();
-        for from in (0..rows).step_by(part) {
-            let to = rows.min(from + part);
-            let values: Vec<ColumnValues<'_>> = data
-                .iter()
-                .enumerate()
-                .map(|(c, d)| ColumnValues { values: &d[from..to], valid_from: (c * 7).saturating_sub(from) })
-                .collect();
-            writer.write(Some(&key), &times[from..to], &values).unwrap();
-        }
-    }
-    writer.finish().unwrap()
-}
-
-fn check_all(batch: &RecordBatch, symbols: usize, rows: usize, columns: usize, single: bool) {
-    assert_eq!(batch.num_rows(), symbols * rows);
-    let schema = batch.schema();
-    assert_eq!((schema.field(0).name().as_str(), schema.field(1).name().as_str()), ("ticker", "Time"));
-    assert_eq!((schema.field(0).data_type(), schema.field(1).data_type()), (&DataType::Utf8, &micros()));
-    for s in 0..symbols {
-        for i in [0, rows / 2, rows - 1] {
-            assert_eq!(batch.column(0).as_string::<i32>().value(s * rows + i), format!("S{s}"));
-        }
-        for c in 0..columns {
-            let expected = walk(rows, (s * 1000 + c) as u64);
-            let cells = batch.column(2 + c).slice(s * rows, rows);
-            assert_eq!(cells.null_count(), (c * 7).min(rows), "column {c}");
-            for (i, expected) in expected.iter().enumerate().skip(c * 7) {
-                assert!(cells.is_valid(i));
-                match single {
-                    true => assert_eq!(cells.as_primitive::<Float32Type>().value(i), *expected as f32),
-                    false => {
-                        assert_eq!(cells.as_primitive::<Float64Type>().value(i).to_bits(), expected.to_bits())
-                    }
-                }
-            }
-        }
-    }
-}
+use std::{fs::File, io, path::Path, process::Command, sync::Arc, time::Instant};
 
 #[test]
 fn written_files_read_back_for_any_batches_and_threads() {
@@ -387,177 +266,6 @@ fn mismatched_columns_are_rejected_before_writing() {
     let dates = KeySchema { time: column("d", DataType::Date32), ..KeySchema::default() };
     let mut writer = Writer::create(&path, &dates, &[], &options).unwrap();
     assert!(writer.write(None, &[i64::MAX], &[]).is_err());
-}
-
-#[test]
-fn dropped_writer_leaves_the_existing_file() {
-    let directory = directory();
-    for ending in ["parquet", "arrow", "csv"] {
-        let path = directory.path().join(format!("x.{ending}"));
-        let mut writer =
-            Writer::create(&path, &layout(), &names(1), &WriteOptions::of(&path).unwrap()).unwrap();
-        writer.write(None, &[1], &[ColumnValues::all(&[1.0])]).unwrap();
-        drop(writer);
-        assert!(listed(directory.path()).is_empty(), "{ending}");
-    }
-    let path = directory.path().join("old.csv");
-    std::fs::write(&path, "precious").unwrap();
-    drop(Writer::create(&path, &layout(), &names(1), &WriteOptions::new(FileFormat::Csv)).unwrap());
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-    Writer::create(&path, &layout(), &names(1), &WriteOptions::new(FileFormat::Csv))
-        .unwrap()
-        .finish()
-        .unwrap();
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "ticker,Time,c0\n", "and is replaced in the end");
-}
-
-#[test]
-fn directories_are_not_created() {
-    let directory = directory();
-    let path = directory.path().join("no/such/x.csv");
-    let error = Writer::create(&path, &layout(), &names(1), &WriteOptions::new(FileFormat::Csv)).unwrap_err();
-    assert!(matches!(error, FrameError::Io { doing: "create", .. }));
-    let error = error.to_string();
-    assert!(error.contains("no/such/x.csv") && error.contains("directories are not created"), "{error}");
-    let error = Writer::create(directory.path(), &layout(), &names(1), &WriteOptions::new(FileFormat::Csv))
-        .unwrap_err();
-    assert!(error.to_string().contains("name a file in it"), "{error}");
-}
-
-#[cfg(unix)]
-#[test]
-fn symlinks_are_kept_and_permissions_are_default() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let directory = directory();
-    let (real, link, plain) = (
-        directory.path().join("real.csv"),
-        directory.path().join("link.csv"),
-        directory.path().join("plain"),
-    );
-    std::fs::write(&real, "old").unwrap();
-    std::os::unix::fs::symlink(&real, &link).unwrap();
-    Writer::create(&link, &layout(), &[], &WriteOptions::new(FileFormat::Csv)).unwrap().finish().unwrap();
-    assert!(link.symlink_metadata().unwrap().is_symlink());
-    assert_eq!(std::fs::read_to_string(&real).unwrap(), "ticker,Time\n");
-    std::fs::write(&plain, "").unwrap();
-    let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
-    assert_eq!(mode(&real), mode(&plain));
-}
-
-/// A place that takes so many bytes and then is full.
-struct Full(usize);
-
-impl Write for Full {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0 == 0 {
-            return Err(io::Error::from_raw_os_error(28));
-        }
-        let taken = bytes.len().min(self.0);
-        self.0 -= taken;
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn full_target_is_reported_wherever_it_happens() {
-    let rows = 4000;
-    let times: Vec<i64> = (0..rows as i64).collect();
-    let data = walk(rows, 1);
-    for format in [FileFormat::Parquet, FileFormat::Ipc, FileFormat::Csv] {
-        let options = WriteOptions { row_group: 1000, ..WriteOptions::new(format) };
-        let attempt = |room: usize| -> Result<WriteSummary, FrameError> {
-            let mut writer =
-                Writer::over(Full(room), Path::new("full.disk"), &layout(), &names(2), &options)?;
-            for _ in 0..2 {
-                writer.write(None, &times, &[ColumnValues::all(&data), ColumnValues::all(&data)])?;
-            }
-            writer.finish()
-        };
-        let needed = attempt(usize::MAX).unwrap().bytes as usize;
-        for room in [0, 1, 100, needed / 2, needed - 1] {
-            match attempt(room) {
-                Err(FrameError::Io { doing: "write", path, source }) => {
-                    assert_eq!(path, Path::new("full.disk"));
-                    assert_eq!(source.kind(), io::ErrorKind::StorageFull, "{format:?} after {room}");
-                }
-                other => panic!("{format:?} after {room}: {other:?}"),
-            }
-        }
-        assert_eq!(attempt(needed).unwrap().rows, 2 * rows as u64);
-        let said = attempt(needed / 2).unwrap_err().to_string();
-        assert!(said.contains("full.disk") && said.contains("hint: free some space"), "{said}");
-    }
-}
-
-#[test]
-fn after_a_failure_nothing_can_be_finished() {
-    let options = WriteOptions { row_group: 10, ..WriteOptions::new(FileFormat::Csv) };
-    let mut writer = Writer::over(Full(50), Path::new("full.disk"), &layout(), &[], &options).unwrap();
-    assert!(writer.write(None, &[1; 100], &[]).is_err());
-    assert!(writer.write(None, &[1; 100], &[]).is_err());
-    assert!(matches!(writer.finish(), Err(FrameError::Usage(_))));
-}
-
-/// What the child of the next test does; alone it does nothing.
-#[test]
-fn child_that_writes_a_large_file() {
-    let Some(path) = std::env::var_os("FORGE_FRAME_TEST_OUTPUT").map(PathBuf::from) else { return };
-    let data = walk(50_000, 1);
-    let times = vec![0; data.len()];
-    let options = WriteOptions { row_group: 10_000, ..WriteOptions::of(&path).unwrap() };
-    let attempt = || -> Result<WriteSummary, FrameError> {
-        let mut writer = Writer::create(&path, &layout(), &names(4), &options)?;
-        writer.write(None, &times, &[ColumnValues::all(&data); 4])?;
-        writer.finish()
-    };
-    println!("{}", attempt().unwrap_err());
-}
-
-#[cfg(unix)]
-#[test]
-fn full_disk_keeps_the_old_file() {
-    for ending in ["parquet", "arrow", "csv"] {
-        let directory = directory();
-        let path = directory.path().join(format!("out.{ending}"));
-        std::fs::write(&path, "old").unwrap();
-        // With the signal ignored, a file beyond the limit is an error like a full disk; 100 blocks are 50 to 100 kB.
-        let child = Command::new("sh")
-            .args([
-                "-c",
-                "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact child_that_writes_a_large_file --nocapture",
-            ])
-            .arg(std::env::current_exe().unwrap())
-            .env("FORGE_FRAME_TEST_OUTPUT", &path)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
-        assert!(child.status.success(), "{said}\n{}", String::from_utf8_lossy(&child.stderr));
-        assert!(said.contains("cannot write") && said.contains(&format!("out.{ending}")), "{said}");
-        assert!(said.contains("hint:") && said.contains("nothing half-written"), "{said}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        assert_eq!(listed(directory.path()), [path]);
-    }
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn devices_are_written_to_and_not_replaced() {
-    let null = Path::new("/dev/null");
-    let mut writer =
-        Writer::create(null, &layout(), &names(1), &WriteOptions::new(FileFormat::Parquet)).unwrap();
-    writer.write(None, &[1], &[ColumnValues::all(&[1.0])]).unwrap();
-    assert!(writer.finish().unwrap().bytes > 100);
-    assert!(!null.metadata().unwrap().is_file());
-    let full =
-        Writer::create(Path::new("/dev/full"), &layout(), &names(1), &WriteOptions::new(FileFormat::Csv))
-            .unwrap();
-    let error = full.finish().unwrap_err().to_string();
-    assert!(error.contains("/dev/full") && error.contains("free some space"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// What does the page show? The latest view, written as text only: a name can never become markup.
+// Live view page: renders each SSE message as text nodes only, so that a name can never become markup.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -120,7 +120,7 @@ async function machine() {
     showMachine(found);
     if (found.doctor && found.fit) return;
   } catch (_) {
-    // The monitor is gone; what was shown stays, and the line above says so.
+    // The monitor is gone; the last view stays, and the status line says so.
   }
   setTimeout(machine, 1000);
 }

@@ -1,4 +1,4 @@
-// The flame graph: boxes as wide as their time, calls below their callers.
+// Flame graph canvas (icicle layout): box width is total time, callees below callers.
 (() => {
   const packed = forge.data && forge.data.flame;
   const view = document.getElementById("flame");
@@ -13,7 +13,7 @@
   nodes.forEach((node, i) => {
     const up = nodes[node.parent];
     if (up) {
-      // Callers stand before what they call: their place is known already.
+      // Callers precede callees: their position is known.
       node.x = up.x + up.filled;
       up.filled += node.total;
       node.depth = up.depth + 1;

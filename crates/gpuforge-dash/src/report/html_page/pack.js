@@ -1,5 +1,5 @@
 "use strict";
-// What both pictures share: packed columns, units, colours, a canvas that follows its scrolled box.
+// Shared by timeline and flame graph: column decoding (base64, varint), units, colours, a canvas that follows scrolling.
 const forge = (() => {
   const KINDS = ["cpu", "gpu", "transfer", "wait", "overhead"];
 
@@ -10,7 +10,7 @@ const forge = (() => {
     return out;
   };
 
-  // Seven bits a byte; multiplied, because shifts end at 32 bits.
+  // Varint decoding; multiplication instead of shifts, which are limited to 32 bits.
   const numbers = (text) => {
     const from = bytes(text);
     const out = [];
@@ -52,7 +52,7 @@ const forge = (() => {
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const inks = () => Object.fromEntries(["back", "panel", "text", "soft", "line", "focus", ...KINDS].map((n) => [n, ink(n)]));
 
-  // Draws at most once a frame; `draw(context, width, height, scrolled)` in CSS pixels.
+  // Repaints at most once per animation frame; `draw(context, width, height, scrolled)` in CSS pixels.
   const surface = (view, draw) => {
     const canvas = view.querySelector("canvas");
     const context = canvas.getContext("2d");
@@ -81,7 +81,7 @@ const forge = (() => {
     return ask;
   };
 
-  // As much of a text as fits; letters of one font are taken as equally wide, which is near enough.
+  // Truncates a text to a width; characters are assumed equally wide.
   const fit = (context, text, width) => {
     const letter = 6.2;
     const most = Math.floor(width / letter);

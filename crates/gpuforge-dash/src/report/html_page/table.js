@@ -1,5 +1,5 @@
 "use strict";
-// Tables of the class `sorts`: headings become buttons; a search field with data-filter="ID" leaves rows out.
+// Sortable tables (class `sorts`): headings become buttons; a search field with data-filter="ID" filters rows.
 (() => {
   const value = (row, column) => {
     const cell = row.cells[column];
@@ -7,7 +7,7 @@
     return cell.dataset.by === undefined ? cell.textContent : Number(cell.dataset.by);
   };
   const compare = (a, b) => {
-    // Unknown values stay at the end of an ascending list, whatever they are written as.
+    // Unknown values sort last in ascending order.
     if (typeof a === "number" && typeof b === "number") return a - b;
     if (typeof a === "number") return -1;
     if (typeof b === "number") return 1;

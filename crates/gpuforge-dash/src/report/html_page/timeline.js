@@ -1,4 +1,4 @@
-// The timeline: a strip per thread and device, a lane per depth. Only what is in view is drawn.
+// Timeline canvas: a track per thread and device, a lane per depth; only the visible range is drawn.
 (() => {
   const packed = forge.data && forge.data.timeline;
   const view = document.getElementById("timeline");
@@ -15,7 +15,7 @@
   const merged = forge.sparse(packed.merged);
   const trackOf = new Uint32Array(n);
 
-  // Strips from top to bottom; each lane lists its boxes by time.
+  // Tracks from top to bottom; each lane lists its boxes by time.
   const strips = [];
   let y = HEAD, at = 0;
   packed.tracks.forEach((track, position) => {
@@ -38,7 +38,7 @@
   let from = 0, to = wall, chosen = -1, over = -1, mark = "";
 
   const firstAt = (list, time) => {
-    // The first box that ends after `time`; lanes do not overlap, so that ends are in order too.
+    // Binary search for the first box that ends after `time`; boxes of a lane do not overlap, so ends are sorted.
     let low = 0, high = list.length;
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -111,7 +111,7 @@
           const i = list[p];
           const x = (start[i] - from) * scale;
           const w = Math.max(duration[i] * scale, 1);
-          // Of boxes within one pixel the first is enough, unless one is looked for.
+          // One box per pixel is enough, unless it matches the search.
           if (w <= 1 && Math.floor(x) === painted && i !== chosen && !mark) continue;
           painted = Math.floor(x);
           box(context, colours, i, x, w > 3 ? w - 0.5 : w, top, w < 24);
