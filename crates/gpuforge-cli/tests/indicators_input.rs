@@ -79,7 +79,7 @@ fn an_unnamed_time_column_is_recognised_and_sorted() {
     }
     write(&sandbox, "x.csv", &csv("row,close", (0..ROWS).rev(), |i| i.to_string()));
     let error = refused(&sandbox, &["x.csv"]);
-    assert!(error.contains("no column says when") && error.contains("--no-time"), "{error}");
+    assert!(error.contains("there is no time column") && error.contains("--no-time"), "{error}");
     write(&sandbox, "x.csv", &csv("row,close", 0..ROWS, |i| i.to_string()));
     let (got, ran) = rsi(&sandbox, &["x.csv", "--no-time"]);
     assert_eq!(got, want);

@@ -337,7 +337,7 @@ fn catch_decoder_panic<T>(
     work: impl FnOnce() -> Result<T, FrameError>,
 ) -> Result<T, FrameError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let message = "the file is damaged: its decoder gave up\n  hint: copy or write it again".to_string();
+        let message = "the file is damaged: its decoder panicked\n  hint: copy or write it again".to_string();
         Err(FrameError::Format { path: path.into(), message })
     })
 }

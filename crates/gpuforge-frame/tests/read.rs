@@ -506,7 +506,7 @@ fn incompatible_files_are_both_named() {
     }
     let input = Input::new([save(&dir, "a.csv", "time,close\n1,2\n"), save(&dir, "b.csv", "close\n2\n")]);
     let error = Reader::open(&input, closes()).err().unwrap().to_string();
-    assert!(error.contains("b.csv: no column says when") && error.contains("--no-time"), "{error}");
+    assert!(error.contains("b.csv: there is no time column") && error.contains("--no-time"), "{error}");
 }
 
 #[test]

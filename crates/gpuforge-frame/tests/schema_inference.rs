@@ -110,7 +110,7 @@ fn missing_time_column_is_an_error_unless_untimed() {
     {
         let path = save(&dir, "x.csv", &csv(header, DAYS, front, false));
         let error = refused(&path, options());
-        assert!(error.contains("no column says when") && error.contains("--time NAME"), "{error}");
+        assert!(error.contains("there is no time column") && error.contains("--time NAME"), "{error}");
         assert!(error.contains("--no-time"), "{error}");
         let (bars, _) = got(&path, ReadOptions { untimed: true, ..options() });
         assert_eq!((bars[0].close.clone(), bars[0].time.len()), (closes(DAYS), 0));

@@ -37,7 +37,7 @@ pub(super) async fn damaged(
                 let read = match bytes {
                     Ok(bytes) => tokio::task::spawn_blocking(move || read(bytes))
                         .await
-                        .unwrap_or_else(|_| Err("its decoder gave up".to_owned())),
+                        .unwrap_or_else(|_| Err("its decoder panicked".to_owned())),
                     Err(error) => Err(error.to_string()),
                 };
                 if let Err(why) = read {

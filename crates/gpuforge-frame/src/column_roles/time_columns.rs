@@ -109,7 +109,7 @@ impl ColumnHeader<'_> {
                     Ok(TimeColumns { time, of_day: Some(of_day), why })
                 }
                 _ => Err(self.error(
-                    format!("`{}` holds no times of day: 09:30, 093000 or 0930 are", self.name(of_day)),
+                    format!("`{}` holds no times of day such as 09:30, 093000 or 0930", self.name(of_day)),
                     "--time 'DATE+TIME' names a column of dates and one of times of day",
                 )),
             };
@@ -202,7 +202,7 @@ impl ColumnHeader<'_> {
             }
             ([], [first, ..]) => Err(self.only_times_of_day(first.at)),
             ([], []) => Err(self.error(
-                "no column says when: in which order the rows are is not known".to_string(),
+                "there is no time column: the order of the rows is unknown".to_string(),
                 "name it: --time NAME (or 'DATE+TIME'); --no-time takes the rows in file order, the oldest first",
             )),
             (several, _) => Err(self.ambiguous(several)),
@@ -321,11 +321,11 @@ mod tests {
     fn missing_or_ambiguous_time_column_is_an_error_with_a_hint() {
         let cases: [(&[(&str, ValueClass)], &str); 6] = [
             (&[("close", COUNT)], "--no-time"),
-            (&[("", COUNT), ("close", COUNT)], "no column says when"),
+            (&[("", COUNT), ("close", COUNT)], "there is no time column"),
             (&[("Time", ValueClass::TimesOfDay), ("close", COUNT)], "times of day and no date"),
             (&[("<TIME>", DIGITS), ("close", COUNT)], "times of day and no date"),
             (&[("a", DATES), ("b", DATES)], "the time could be `a` or `b`"),
-            (&[("x", EPOCH), ("close", COUNT)], "no column says when"),
+            (&[("x", EPOCH), ("close", COUNT)], "there is no time column"),
         ];
         for (columns, wanted) in cases {
             let error = find(columns, None).unwrap_err();

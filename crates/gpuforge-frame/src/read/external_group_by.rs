@@ -351,7 +351,7 @@ impl BatchContext<'_> {
             path: self.files.get(file).cloned().unwrap_or_default(),
             message: format!(
                 "all {before} rows{whose} have the same time in `{column}`: --duplicates would leave {left}\n  \
-                 hint: another column says when: --time NAME or 'DATE+TIME'; --explain-input shows what was recognised"
+                 hint: use another time column: --time NAME or 'DATE+TIME'; --explain-input shows what was recognised"
             ),
         })
     }
