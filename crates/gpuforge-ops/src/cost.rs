@@ -44,15 +44,15 @@ kinds! {
     Sum = "sum", "elements";
     /// Min, max, argmin, argmax.
     MinMax = "extreme", "elements";
-    /// Running sums, maxima and affine recurrences.
+    /// Prefix sum, prefix max, affine recurrence.
     Scan = "scan", "elements";
-    /// One matrix product.
+    /// Matrix product (GEMM).
     Matmul = "matmul", "multiply-adds";
-    /// Many products of equal shape.
+    /// Batched matrix product.
     BatchMatmul = "batch-matmul", "multiply-adds";
     /// Matrix transpose.
     Transpose = "transpose", "elements";
-    /// Elements by index.
+    /// Gather by index.
     Gather = "gather", "elements";
     /// Sort and argsort.
     Sort = "sort", "elements";
@@ -62,7 +62,7 @@ kinds! {
     Uniform = "uniform", "elements";
     /// Normal random numbers.
     Normal = "normal", "elements";
-    /// Counts per bin.
+    /// Histogram.
     Histogram = "histogram", "elements";
     /// Runge-Kutta steps of an ODE.
     Rk4 = "rk4", "weighted steps";
@@ -71,7 +71,7 @@ kinds! {
 }
 
 impl OpKind {
-    /// Position in tables.
+    /// Index into per-kind tables.
     pub const fn index(self) -> usize {
         self as usize
     }

@@ -89,7 +89,7 @@ impl std::fmt::Debug for Item {
     }
 }
 
-/// ProgressFn callback: items done and items in total.
+/// Progress callback: items done and items in total.
 pub type ProgressFn = Box<dyn FnMut(usize, usize) + Send>;
 
 /// Options of a batch.

@@ -24,7 +24,7 @@ pub mod sampling;
 
 use measure::{Bench, Sample};
 
-/// Measurement noise ([`CostModel::spread`]) above which a calibration should not be guard_passed.
+/// Measurement noise ([`CostModel::spread`]) above which a calibration should not be trusted.
 pub const TOO_NOISY: f64 = 0.3;
 
 /// What and how much is measured.
@@ -122,7 +122,7 @@ pub struct CalibrationProgress<'a> {
     pub done: f32,
 }
 
-/// CalibrationStep of a calibration.
+/// Step of a calibration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CalibrationStep<'a> {
     /// Opening the device.

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn shrinks_where_larger_chunks_are_slower() {
-        // Beyond 1000 items less and less of them keep_on_device in the cache.
+        // Beyond 1000 items fewer and fewer of them stay in the cache.
         let seconds = |n: usize| n as f64 * 1e-6 * (n as f64 / 1000.0).max(1.0);
         let found = run(&mut ChunkSizer::new(8_000, 1, 1 << 20, LONG), 30, seconds);
         assert!((500..=1_000).contains(&found), "{found}");

@@ -1,4 +1,4 @@
-//! DutyCycle-cycle limit: accumulates busy and idle time and computes how long to sleep so that the busy share stays below a limit.
+//! Duty-cycle limit: accumulates busy and idle time and computes how long to sleep so that the busy share stays below a limit.
 //!
 //! Idle time is owed for all busy time, minus all idle time so far: a sleep that overshoots shortens the next one.
 

@@ -159,7 +159,7 @@ impl RunOutput {
     }
 }
 
-/// RunOptions of one run.
+/// Options of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// Placement policy; anything but [`PlacementPolicy::Fastest`] overrides the settings.

@@ -1,6 +1,6 @@
-//! Calibration file: cost models keyed by backend and driver. A file that cannot be guard_passed is ignored with a reason.
+//! Calibration file: cost models keyed by backend and driver. A file that cannot be trusted is ignored with a reason.
 //!
-//! Written atomically (temporary file, rename): two concurrent writers leave one whole file, the last one's. Nothing is guard_passed
+//! Written atomically (temporary file, rename): two concurrent writers leave one whole file, the last one's. Nothing is trusted
 //! because it parses: sizes, counts and times must lie within bounds that no measurement leaves.
 
 use std::{
@@ -31,7 +31,7 @@ const MAX_NAME: usize = 256;
 /// Eleven days: no run takes longer.
 const MAX_NS: f64 = 1e15;
 
-/// CalibrationKey of a cost model: backend name and driver.
+/// Key of a cost model: backend name and driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CalibrationKey {
     /// Name of the backend.

@@ -11,8 +11,8 @@ const LIFT = 1056u;
 
 struct State { position: vec3<f32>, speed: vec3<f32>, spin: f32 }
 
-fn plus(s: State, far: f32, k: State) -> State {
-    return State(s.position + far * k.position, s.speed + far * k.speed, s.spin + far * k.spin);
+fn plus(s: State, dt: f32, k: State) -> State {
+    return State(s.position + dt * k.position, s.speed + dt * k.speed, s.spin + dt * k.spin);
 }
 
 fn share_of_wind(height: f32) -> f32 {
@@ -52,13 +52,13 @@ fn slope(s: State, axis: vec3<f32>) -> State {
     return State(s.speed, force, -given[24] * s.spin);
 }
 
-fn step(s: State, k1: State, axis: vec3<f32>, far: f32) -> State {
-    let half = far * 0.5;
+fn step(s: State, k1: State, axis: vec3<f32>, dt: f32) -> State {
+    let half = dt * 0.5;
     let k2 = slope(plus(s, half, k1), axis);
     let k3 = slope(plus(s, half, k2), axis);
-    let k4 = slope(plus(s, far, k3), axis);
+    let k4 = slope(plus(s, dt, k3), axis);
     let sum = plus(plus(plus(k1, 2.0, k2), 2.0, k3), 1.0, k4);
-    return plus(s, far / 6.0, sum);
+    return plus(s, dt / 6.0, sum);
 }
 
 // Cubic Hermite interpolation over a step: value, slope, value, slope.
@@ -120,31 +120,31 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var status = 0.0;
     var time = f32(number) * whole;
     while (number < p.v[0].z && status == 0.0) {
-        let far = min(whole, limit - time);
-        let next = step(s, k, axis, far);
+        let dt = min(whole, limit - time);
+        let next = step(s, k, axis, dt);
         let next_k = slope(next, axis);
         if (s.speed.y > 0.0 && next.speed.y <= 0.0) {
-            let rise = vec4<f32>(s.speed.y, far * k.speed.y, next.speed.y, far * next_k.speed.y);
-            let far_up = far * root(rise, 0.0);
-            let up = step(s, k, axis, far_up);
+            let rise = vec4<f32>(s.speed.y, dt * k.speed.y, next.speed.y, dt * next_k.speed.y);
+            let dt_up = dt * root(rise, 0.0);
+            let up = step(s, k, axis, dt_up);
             let fall = slope(up, axis).speed.y;
             let rest = select(0.0, -up.speed.y / fall, fall < 0.0);
             let top = up.position.y + rest * (up.speed.y + 0.5 * rest * fall);
-            if (top > apex.x) { apex = vec2<f32>(top, time + far_up + rest); }
+            if (top > apex.x) { apex = vec2<f32>(top, time + dt_up + rest); }
         }
         number = number + 1u;
         if (next.position.y < 0.0) {
-            let drop = vec4<f32>(s.position.y, far * s.speed.y, next.position.y, far * next.speed.y);
+            let drop = vec4<f32>(s.position.y, dt * s.speed.y, next.position.y, dt * next.speed.y);
             let before = above(drop);
-            var far_down = 0.0;
-            if (before >= 0.0) { far_down = far * root(drop, before); }
-            let down = step(s, k, axis, far_down);
+            var dt_down = 0.0;
+            if (before >= 0.0) { dt_down = dt * root(drop, before); }
+            let down = step(s, k, axis, dt_down);
             let down_k = slope(down, axis);
             var rest = 0.0;
-            if (down.speed.y < 0.0) { rest = clamp(-down.position.y / down.speed.y, -far, far); }
+            if (down.speed.y < 0.0) { rest = clamp(-down.position.y / down.speed.y, -dt, dt); }
             s = plus(down, rest, down_k);
             s.position.y = 0.0;
-            time = time + far_down + rest;
+            time = time + dt_down + rest;
             status = 1.0;
         } else {
             s = next;

@@ -35,7 +35,7 @@ pub enum LatticeError {
         /// How many there may be.
         most: u64,
     },
-    /// A cell that is not there.
+    /// A cell out of range.
     #[error("the {what} is cell {cell}: the lattice has {cells}, numbered from 0")]
     Outside {
         /// Start, goal, source or blocked cell.
@@ -111,10 +111,10 @@ pub enum LatticeError {
     /// Paths of equal cost are not counted.
     #[error("the lattice has weights: shortest paths are counted by steps, count them without weights")]
     Weighted,
-    /// The system gave no random key.
+    /// The operating system gave no random key.
     #[error("no random key: {0}; give a key")]
     NoKey(String),
-    /// A picture of something that is not flat.
+    /// Only lattices of one or two dimensions can be drawn.
     #[error("a lattice of {dims} dimensions cannot be drawn: only 1 and 2 can, of at most {most} cells")]
     NotFlat {
         /// How many axes it has.

@@ -100,7 +100,7 @@ pub(super) struct StepStart {
     pub(super) state: State,
     pub(super) slope: State,
     pub(super) time: f64,
-    pub(super) far: f64,
+    pub(super) dt: f64,
     /// Steps before this one.
     pub(super) steps: f64,
 }
@@ -131,7 +131,7 @@ impl Flight {
                 let rest = if k.v < 0.0 { -s.v / k.v } else { 0.0 };
                 let top = s.y + rest * (s.v + 0.5 * rest * k.v);
                 if top > self.apex {
-                    (self.apex, self.apex_time) = (top, before.time + before.far + rest);
+                    (self.apex, self.apex_time) = (top, before.time + before.dt + rest);
                 }
                 (self.aim, self.past) = (StepTarget::On, true);
                 Next::Again(self.whole)
@@ -142,7 +142,7 @@ impl Flight {
                 let state = State { y: 0.0, ..s.plus(rest, k).plus(0.5 * rest * rest, position_only(k)) };
                 Next::Over(self.end(
                     state,
-                    before.time + before.far + rest,
+                    before.time + before.dt + rest,
                     before.steps + 1.0,
                     FlightStatus::Landed,
                 ))
@@ -158,31 +158,31 @@ impl Flight {
         adaptive: bool,
     ) -> Next {
         let StepControl { limit, longest, .. } = *rule;
-        let StepStart { state: s, slope: k, time, far, steps } = *before;
+        let StepStart { state: s, slope: k, time, dt, steps } = *before;
         // A NaN error is too large as well.
         if adaptive && (after.error > 1.0 || after.error.is_nan()) {
             let min_step = rule.first * 0.5f64.powi(MAX_HALVINGS);
-            return match far * 0.5 < min_step {
+            return match dt * 0.5 < min_step {
                 true => Next::Over(self.end(s, time, steps, FlightStatus::StepTooSmall)),
-                false => Next::Again(far * 0.5),
+                false => Next::Again(dt * 0.5),
             };
         }
         if !self.past && s.v > 0.0 && after.state.v <= 0.0 {
-            let share = root([s.v, far * k.v, after.state.v, far * after.slope.v], 0.0);
-            (self.aim, self.whole) = (StepTarget::Apex, far);
-            return Next::Again(share * far);
+            let share = root([s.v, dt * k.v, after.state.v, dt * after.slope.v], 0.0);
+            (self.aim, self.whole) = (StepTarget::Apex, dt);
+            return Next::Again(share * dt);
         }
         if after.state.y < 0.0 {
-            let y = [s.y, far * s.v, after.state.y, far * after.state.v];
-            (self.aim, self.whole) = (StepTarget::Ground, far);
-            return Next::Again(above(y).map_or(0.0, |from| root(y, from)) * far);
+            let y = [s.y, dt * s.v, after.state.y, dt * after.state.v];
+            (self.aim, self.whole) = (StepTarget::Ground, dt);
+            return Next::Again(above(y).map_or(0.0, |from| root(y, from)) * dt);
         }
         self.past = false;
-        if time + far >= limit {
-            return Next::Over(self.end(after.state, time + far, steps + 1.0, FlightStatus::TimedOut));
+        if time + dt >= limit {
+            return Next::Over(self.end(after.state, time + dt, steps + 1.0, FlightStatus::TimedOut));
         }
         let grows = adaptive && after.error < DOUBLE_BELOW;
-        Next::Go(if grows { (far * 2.0).min(longest) } else { far })
+        Next::Go(if grows { (dt * 2.0).min(longest) } else { dt })
     }
 
     fn end(&self, s: State, time: f64, steps: f64, status: FlightStatus) -> End {

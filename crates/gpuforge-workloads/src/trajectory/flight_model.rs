@@ -148,17 +148,17 @@ pub(super) struct State {
 }
 
 impl State {
-    /// `self + far * k`.
+    /// `self + dt * k`.
     #[inline(always)]
-    pub(super) fn plus(self, far: f64, k: State) -> State {
+    pub(super) fn plus(self, dt: f64, k: State) -> State {
         State {
-            x: self.x + far * k.x,
-            y: self.y + far * k.y,
-            z: self.z + far * k.z,
-            u: self.u + far * k.u,
-            v: self.v + far * k.v,
-            w: self.w + far * k.w,
-            spin: self.spin + far * k.spin,
+            x: self.x + dt * k.x,
+            y: self.y + dt * k.y,
+            z: self.z + dt * k.z,
+            u: self.u + dt * k.u,
+            v: self.v + dt * k.v,
+            w: self.w + dt * k.w,
+            spin: self.spin + dt * k.spin,
         }
     }
 

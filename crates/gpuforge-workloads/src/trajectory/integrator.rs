@@ -19,13 +19,13 @@ pub(super) trait Integrator {
     /// Is the step size adaptive?
     const ADAPTIVE: bool;
 
-    /// One step of `far` seconds from a state and its derivatives; `inv_tolerance` scales the error.
+    /// One step of `dt` seconds from a state and its derivatives; `inv_tolerance` scales the error.
     fn step<B: WindShear>(
         model: &FlightModel,
         s: State,
         k1: State,
         axis: [f64; 3],
-        far: f64,
+        dt: f64,
         inv_tolerance: f64,
     ) -> StepResult;
 }
@@ -42,15 +42,15 @@ impl Integrator for Rk4 {
         s: State,
         k1: State,
         axis: [f64; 3],
-        far: f64,
+        dt: f64,
         _inv_tolerance: f64,
     ) -> StepResult {
-        let half = far * 0.5;
+        let half = dt * 0.5;
         let k2 = model.derivatives::<B>(s.plus(half, k1), axis);
         let k3 = model.derivatives::<B>(s.plus(half, k2), axis);
-        let k4 = model.derivatives::<B>(s.plus(far, k3), axis);
+        let k4 = model.derivatives::<B>(s.plus(dt, k3), axis);
         let sum = k1.plus(2.0, k2).plus(2.0, k3).plus(1.0, k4);
-        let state = s.plus(far / 6.0, sum);
+        let state = s.plus(dt / 6.0, sum);
         StepResult { state, slope: model.derivatives::<B>(state, axis), error: 0.0 }
     }
 }
@@ -68,39 +68,38 @@ impl Integrator for DormandPrince {
         s: State,
         k1: State,
         axis: [f64; 3],
-        far: f64,
+        dt: f64,
         inv_tolerance: f64,
     ) -> StepResult {
         let f = |state: State| model.derivatives::<B>(state, axis);
-        let k2 = f(s.plus(far / 5.0, k1));
-        let k3 = f(s.plus(far * (3.0 / 40.0), k1).plus(far * (9.0 / 40.0), k2));
-        let k4 =
-            f(s.plus(far * (44.0 / 45.0), k1).plus(far * (-56.0 / 15.0), k2).plus(far * (32.0 / 9.0), k3));
+        let k2 = f(s.plus(dt / 5.0, k1));
+        let k3 = f(s.plus(dt * (3.0 / 40.0), k1).plus(dt * (9.0 / 40.0), k2));
+        let k4 = f(s.plus(dt * (44.0 / 45.0), k1).plus(dt * (-56.0 / 15.0), k2).plus(dt * (32.0 / 9.0), k3));
         let k5 = f(s
-            .plus(far * (19_372.0 / 6561.0), k1)
-            .plus(far * (-25_360.0 / 2187.0), k2)
-            .plus(far * (64_448.0 / 6561.0), k3)
-            .plus(far * (-212.0 / 729.0), k4));
+            .plus(dt * (19_372.0 / 6561.0), k1)
+            .plus(dt * (-25_360.0 / 2187.0), k2)
+            .plus(dt * (64_448.0 / 6561.0), k3)
+            .plus(dt * (-212.0 / 729.0), k4));
         let k6 = f(s
-            .plus(far * (9017.0 / 3168.0), k1)
-            .plus(far * (-355.0 / 33.0), k2)
-            .plus(far * (46_732.0 / 5247.0), k3)
-            .plus(far * (49.0 / 176.0), k4)
-            .plus(far * (-5103.0 / 18_656.0), k5));
+            .plus(dt * (9017.0 / 3168.0), k1)
+            .plus(dt * (-355.0 / 33.0), k2)
+            .plus(dt * (46_732.0 / 5247.0), k3)
+            .plus(dt * (49.0 / 176.0), k4)
+            .plus(dt * (-5103.0 / 18_656.0), k5));
         let state = s
-            .plus(far * (35.0 / 384.0), k1)
-            .plus(far * (500.0 / 1113.0), k3)
-            .plus(far * (125.0 / 192.0), k4)
-            .plus(far * (-2187.0 / 6784.0), k5)
-            .plus(far * (11.0 / 84.0), k6);
+            .plus(dt * (35.0 / 384.0), k1)
+            .plus(dt * (500.0 / 1113.0), k3)
+            .plus(dt * (125.0 / 192.0), k4)
+            .plus(dt * (-2187.0 / 6784.0), k5)
+            .plus(dt * (11.0 / 84.0), k6);
         let k7 = f(state);
         let wrong = State::default()
-            .plus(far * (71.0 / 57_600.0), k1)
-            .plus(far * (-71.0 / 16_695.0), k3)
-            .plus(far * (71.0 / 1920.0), k4)
-            .plus(far * (-17_253.0 / 339_200.0), k5)
-            .plus(far * (22.0 / 525.0), k6)
-            .plus(far * (-1.0 / 40.0), k7);
+            .plus(dt * (71.0 / 57_600.0), k1)
+            .plus(dt * (-71.0 / 16_695.0), k3)
+            .plus(dt * (71.0 / 1920.0), k4)
+            .plus(dt * (-17_253.0 / 339_200.0), k5)
+            .plus(dt * (22.0 / 525.0), k6)
+            .plus(dt * (-1.0 / 40.0), k7);
         let position = wrong.x * wrong.x + wrong.y * wrong.y + wrong.z * wrong.z;
         let velocity = wrong.u * wrong.u + wrong.v * wrong.v + wrong.w * wrong.w;
         let error = inv_tolerance * (position + VELOCITY_WEIGHT * VELOCITY_WEIGHT * velocity).sqrt();

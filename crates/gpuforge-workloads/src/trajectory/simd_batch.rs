@@ -193,7 +193,7 @@ struct Lanes<const L: usize> {
     next_slope: StateLanes<L>,
     axis: [[f64; L]; 3],
     time: [f64; L],
-    far: [f64; L],
+    dt: [f64; L],
     error: [f64; L],
     steps: [f64; L],
     /// Non-zero where an event or step change must be handled.
@@ -210,7 +210,7 @@ impl<const L: usize> Lanes<L> {
             next_slope: StateLanes::ZERO,
             axis: [[0.0; L]; 3],
             time: [0.0; L],
-            far: [0.0; L],
+            dt: [0.0; L],
             error: [0.0; L],
             steps: [0.0; L],
             event: [0; L],
@@ -225,16 +225,16 @@ impl<const L: usize> Lanes<L> {
         for l in 0..L {
             let (state, slope) = (self.state.get(l), self.slope.get(l));
             let left = rule.limit - self.time[l];
-            let far = if self.far[l] < left { self.far[l] } else { left };
+            let dt = if self.dt[l] < left { self.dt[l] } else { left };
             let axis = [axis_x[l], axis_y[l], axis_z[l]];
             let StepResult { state: next, slope: next_slope, error } =
-                S::step::<B>(model, state, slope, axis, far, rule.inv_tolerance);
+                S::step::<B>(model, state, slope, axis, dt, rule.inv_tolerance);
             self.next.set(l, next);
             self.next_slope.set(l, next_slope);
-            self.far[l] = far;
+            self.dt[l] = dt;
             self.error[l] = error;
             let turned = u64::from(state.v > 0.0) & u64::from(next.v <= 0.0);
-            let ended = u64::from(next.y < 0.0) | u64::from(self.time[l] + far >= rule.limit);
+            let ended = u64::from(next.y < 0.0) | u64::from(self.time[l] + dt >= rule.limit);
             let judged = if S::ADAPTIVE {
                 u64::from(error < DOUBLE_BELOW) | u64::from(error > 1.0) | u64::from(error.is_nan())
             } else {
@@ -251,7 +251,7 @@ impl<const L: usize> Lanes<L> {
         self.state = self.next;
         self.slope = self.next_slope;
         for l in 0..L {
-            self.time[l] += self.far[l];
+            self.time[l] += self.dt[l];
             self.steps[l] += 1.0;
         }
     }
@@ -260,7 +260,7 @@ impl<const L: usize> Lanes<L> {
     fn accept_one(&mut self, l: usize) {
         self.state.set(l, self.next.get(l));
         self.slope.set(l, self.next_slope.get(l));
-        self.time[l] += self.far[l];
+        self.time[l] += self.dt[l];
         self.steps[l] += 1.0;
     }
 
@@ -273,20 +273,20 @@ impl<const L: usize> Lanes<L> {
         for (lanes, value) in self.axis.iter_mut().zip([x, y, z]) {
             lanes[l] = value;
         }
-        (self.time[l], self.far[l], self.steps[l]) = (0.0, rule.first, 0.0);
+        (self.time[l], self.dt[l], self.steps[l]) = (0.0, rule.first, 0.0);
     }
 
     #[allow(clippy::indexing_slicing, reason = "as above")]
     fn rest(&mut self, l: usize) {
         self.state.set(l, State { y: 1.0, ..State::default() });
         self.slope.set(l, State::default());
-        (self.time[l], self.far[l]) = (0.0, 0.0);
+        (self.time[l], self.dt[l]) = (0.0, 0.0);
     }
 
     #[allow(clippy::indexing_slicing, reason = "as above")]
     fn taken(&self, l: usize) -> (StepStart, StepResult) {
         let (state, slope) = (self.state.get(l), self.slope.get(l));
-        let before = StepStart { state, slope, time: self.time[l], far: self.far[l], steps: self.steps[l] };
+        let before = StepStart { state, slope, time: self.time[l], dt: self.dt[l], steps: self.steps[l] };
         let (state, slope) = (self.next.get(l), self.next_slope.get(l));
         (before, StepResult { state, slope, error: self.error[l] })
     }
@@ -339,12 +339,12 @@ fn run<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
             }
             let (before, after) = lanes.taken(l);
             match flight.after_step(&before, &after, &rule, S::ADAPTIVE) {
-                Next::Go(far) => {
+                Next::Go(dt) => {
                     lanes.accept_one(l);
-                    lanes.far[l] = far;
+                    lanes.dt[l] = dt;
                     observer.observe(lanes.time[l], lanes.state.get(l));
                 }
-                Next::Again(far) => lanes.far[l] = far,
+                Next::Again(dt) => lanes.dt[l] = dt,
                 Next::Over(end) => {
                     let [time, x, y, z, u, v, w, spin, ..] = end;
                     observer.observe(time, State { x, y, z, u, v, w, spin });
