@@ -39,7 +39,7 @@ pub struct RollingJob {
     pub mode: u32,
     /// Window length in bars.
     pub n: u32,
-    /// The job's numbers.
+    /// Constants: weights, ranks, parameters.
     pub constants: Vec<f32>,
     /// Loop iterations per bar.
     pub step_iterations: u32,
@@ -211,7 +211,7 @@ fn ranks_of(n: usize, places: usize) -> Cost {
     }
 }
 
-/// Each window by itself.
+/// Windows computed independently.
 fn each(step_iterations: u64) -> Cost {
     Cost { step_iterations: step_iterations + 4, setup_iterations: 8, slice: 16 }
 }

@@ -37,7 +37,7 @@ pub struct GpuStateMachine {
     pub reads: &'static [usize],
     /// Is it supported with these parameters?
     pub fits: fn(&[f64]) -> bool,
-    /// The job's numbers, from the machine's parameters.
+    /// The job's constants, from the machine's parameters.
     pub constants: fn(&[f64]) -> Vec<f32>,
 }
 
@@ -56,7 +56,7 @@ pub struct WindowedStateMachine {
     pub setup_iterations: u32,
     /// Preferred bars per slice.
     pub slice: u32,
-    /// The job's numbers, from the machine's parameters.
+    /// The job's constants, from the machine's parameters.
     pub constants: fn(&[f64]) -> Vec<f32>,
 }
 

@@ -11,7 +11,7 @@ use gpuforge_runtime::{
     engine::{
         EngineError, Opener as _,
         dummy::{DummyFault, DummyOpener, DummyScript},
-        gpu::{AdapterChoice, Gpu, GpuOpener},
+        gpu::{AdapterChoice, GpuEngine, GpuOpener},
         reference,
     },
     kernel::{Access, Kernel, put_words, words},
@@ -276,11 +276,11 @@ fn passed(result: Result<(), String>, detail: &str) -> CheckOutcome {
 }
 
 /// An open device, or why this check cannot run.
-fn open(context: &CheckContext<'_>) -> Result<Arc<Gpu>, CheckOutcome> {
+fn open(context: &CheckContext<'_>) -> Result<Arc<GpuEngine>, CheckOutcome> {
     if let Err(why) = context.adapter {
         return Err(CheckOutcome::Skipped(why.clone()));
     }
-    Gpu::open(AdapterChoice::Best).map(Arc::new).map_err(|e| CheckOutcome::Failed(e.to_string()))
+    GpuEngine::open(AdapterChoice::Best).map(Arc::new).map_err(|e| CheckOutcome::Failed(e.to_string()))
 }
 
 fn run_on(session: &Session, n: u32, steps: u32, seed: u32, inject_fault: bool) -> Result<(), String> {

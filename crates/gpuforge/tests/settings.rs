@@ -1,4 +1,4 @@
-//! Settings end to end: precedence, file edits, broken files, error messages.
+//! Settings end to end: precedence, broken files, error messages, template.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail loudly too")]
 
@@ -11,21 +11,22 @@ use gpuforge::settings::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-fn folder() -> TempDir {
+fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn paths(folder: &TempDir) -> UserPaths {
-    let at = |name: &str| folder.path().join(name);
+fn paths(directory: &TempDir) -> UserPaths {
+    let at = |name: &str| directory.path().join(name);
     UserPaths { config_file: at("config.toml"), cache_dir: at("cache"), data_dir: at("data") }
 }
 
-/// Settings of a file with this text, with the folder's path cut from the messages.
+/// Settings of a file with this text, with the directory's path cut from the messages.
 fn load(text: impl AsRef<[u8]>) -> (Result<Settings, String>, Settings, Vec<String>) {
-    let folder = folder();
-    let paths = paths(&folder);
+    let directory = directory();
+    let paths = paths(&directory);
     fs::write(&paths.config_file, text).unwrap();
-    let cut = |error: &SettingsError| error.to_string().replace(&format!("{}/", folder.path().display()), "");
+    let cut =
+        |error: &SettingsError| error.to_string().replace(&format!("{}/", directory.path().display()), "");
     let strict = Settings::load(&paths, &no_env, &[]).map_err(|error| cut(&error));
     let lenient = Settings::load_lenient(&paths, &no_env, &[]);
     let warnings = lenient.warnings().iter().map(cut).collect();
@@ -81,15 +82,15 @@ fn every_accessor_reads_its_own_row() {
     ]);
     let table: BTreeMap<&str, String> = KEYS.iter().map(|key| (key.name, key.default.to_owned())).collect();
     assert_eq!(read, table);
-    let set =
-        Settings::load(&paths(&folder()), &no_env, &[("memory_limit", "2G"), ("cpu_only", "yes")]).unwrap();
+    let set = Settings::load(&paths(&directory()), &no_env, &[("memory_limit", "2G"), ("cpu_only", "yes")])
+        .unwrap();
     assert_eq!((set.memory_limit(), set.cpu_only()), (Some(2 << 30), true));
 }
 
 #[test]
 fn flag_beats_environment_beats_file_beats_default() {
-    let folder = folder();
-    let paths = paths(&folder);
+    let directory = directory();
+    let paths = paths(&directory);
     let env = |name: &str| (name == "GPUFORGE_CACHE_TTL").then(|| "3m".to_owned());
     let empty = |name: &str| (name == "GPUFORGE_CACHE_TTL").then(|| " ".to_owned());
     let ttl = |settings: Settings| {
@@ -117,7 +118,7 @@ fn every_environment_variable_is_read() {
     for (key, env) in KEYS.iter().filter_map(|key| Some((key, key.env?))) {
         let text = key.example().to_string();
         let read = |name: &str| (name == env).then(|| text.clone());
-        let settings = Settings::load(&paths(&folder()), &read, &[]).unwrap();
+        let settings = Settings::load(&paths(&directory()), &read, &[]).unwrap();
         let want = Resolved { value: key.example(), origin: Origin::Env(env) };
         assert_eq!(settings.get(key.name).unwrap(), &want);
     }
@@ -125,8 +126,8 @@ fn every_environment_variable_is_read() {
 
 #[test]
 fn invalid_variable_is_an_error_or_a_warning_and_the_file_wins() {
-    let folder = folder();
-    let paths = paths(&folder);
+    let directory = directory();
+    let paths = paths(&directory);
     set(&paths.config_file, "memory_limit", "3GiB").unwrap();
     let env = |name: &str| (name == "GPUFORGE_MEMORY_LIMIT").then(|| "lots".to_owned());
     let error = Settings::load(&paths, &env, &[]).unwrap_err();
@@ -141,8 +142,8 @@ fn invalid_variable_is_an_error_or_a_warning_and_the_file_wins() {
 
 #[test]
 fn invalid_flag_is_reported_first() {
-    let folder = folder();
-    let paths = paths(&folder);
+    let directory = directory();
+    let paths = paths(&directory);
     fs::write(&paths.config_file, "colour = 1").unwrap();
     let env = |name: &str| (name == "GPUFORGE_CPU_ONLY").then(|| "maybe".to_owned());
     let error = Settings::load(&paths, &env, &[("cache_ttl", "400d")]).unwrap_err();
@@ -227,10 +228,10 @@ fn non_settings_files_are_rejected() {
         lenient.warnings()[0].hint().unwrap(),
         "check that GPUFORGE_CONFIG names a settings file, or move the file away"
     );
-    let folder = folder();
-    let path = folder.path().join("d");
+    let directory = directory();
+    let path = directory.path().join("d");
     fs::create_dir(&path).unwrap();
-    let paths = UserPaths { config_file: path.clone(), ..paths(&folder) };
+    let paths = UserPaths { config_file: path.clone(), ..paths(&directory) };
     let error = Settings::load(&paths, &no_env, &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -249,7 +250,7 @@ fn non_settings_files_are_rejected() {
 #[test]
 fn the_null_device_means_no_settings_and_survives_a_set() {
     use std::os::unix::fs::FileTypeExt as _;
-    let paths = UserPaths { config_file: "/dev/null".into(), ..paths(&folder()) };
+    let paths = UserPaths { config_file: "/dev/null".into(), ..paths(&directory()) };
     assert_eq!(Settings::load(&paths, &no_env, &[]).unwrap(), Settings::default());
     let null = Path::new("/dev/null");
     let error = set(null, "device", "cpu").unwrap_err();
@@ -260,8 +261,8 @@ fn the_null_device_means_no_settings_and_survives_a_set() {
 
 #[test]
 fn later_version_is_read_with_a_warning_and_never_written() {
-    let folder = folder();
-    let paths = paths(&folder);
+    let directory = directory();
+    let paths = paths(&directory);
     let text = "version = 7\ndevice = \"cpu\"\nwarp = 9\n";
     fs::write(&paths.config_file, text).unwrap();
     let settings = Settings::load(&paths, &no_env, &[]).unwrap();
@@ -281,159 +282,6 @@ fn later_version_is_read_with_a_warning_and_never_written() {
     assert_eq!(strict.unwrap_err(), "config.toml:1:1: version must be a whole number from 1, not `'x'`");
     assert_eq!(lenient.warnings()[0].hint().unwrap(), "for example: version = 1");
     assert_eq!(lenient.color(), "never");
-}
-
-#[test]
-fn set_and_unset_keep_every_other_byte() {
-    let folder = folder();
-    let file = folder.path().join("config.toml");
-    let text = "# mine, since May\r\nversion   =   1\r\n\r\n  color='never'\t# for the log\r\n# tail";
-    fs::write(&file, text).unwrap();
-    assert_eq!(set(&file, "color", "always").unwrap(), SettingValue::Text("always".into()));
-    assert_eq!(fs::read_to_string(&file).unwrap(), text.replace("'never'", "\"always\""));
-    set(&file, "auto_install", "on").unwrap();
-    assert_eq!(
-        fs::read_to_string(&file).unwrap(),
-        text.replace("'never'", "\"always\"").replace("# tail", "auto_install = true\r\n# tail")
-    );
-    assert!(unset(&file, "auto_install").unwrap());
-    assert!(!unset(&file, "auto_install").unwrap());
-    set(&file, "color", "never").unwrap();
-    assert_eq!(fs::read_to_string(&file).unwrap(), text.replace("'never'", "\"never\""));
-    assert!(unset(&file, "color").unwrap());
-    let left = "# mine, since May\r\nversion   =   1\r\n\r\n# for the log\r\n# tail";
-    assert_eq!(fs::read_to_string(&file).unwrap(), left);
-}
-
-#[test]
-fn set_creates_file_and_directory_and_unset_creates_nothing() {
-    let folder = folder();
-    let file = folder.path().join("a/b/config.toml");
-    assert!(!unset(&file, "device").unwrap());
-    assert!(!folder.path().join("a").exists());
-    set(&file, "memory_limit", "1536 MiB").unwrap();
-    let text = "# gpuforge settings\nversion = 1\nmemory_limit = \"1536MiB\"\n";
-    assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    let mut left: Vec<_> =
-        fs::read_dir(folder.path().join("a/b")).unwrap().map(|e| e.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(left, [".config.toml.lock", "config.toml"]);
-}
-
-#[test]
-fn mistyped_key_can_be_unset() {
-    let folder = folder();
-    let file = folder.path().join("config.toml");
-    fs::write(&file, "colour = 1\n").unwrap();
-    assert!(unset(&file, "colour").unwrap());
-    let error = unset(&file, "colour").unwrap_err();
-    assert_eq!(error.to_string(), "there is no setting `colour`");
-    assert_eq!(error.hint().unwrap(), format!("did you mean color? There are: {}", names()));
-}
-
-#[cfg(unix)]
-#[test]
-fn symlinks_and_permissions_are_preserved() {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
-    let folder = folder();
-    let at = |name: &str| folder.path().join(name);
-    fs::create_dir(at("dotfiles")).unwrap();
-    fs::create_dir(at("config")).unwrap();
-    symlink("../dotfiles/hop", at("config/config.toml")).unwrap();
-    symlink("real.toml", at("dotfiles/hop")).unwrap();
-    // First through dangling links, then over what that made.
-    set(&at("config/config.toml"), "device", "cpu").unwrap();
-    fs::set_permissions(at("dotfiles/real.toml"), fs::Permissions::from_mode(0o640)).unwrap();
-    set(&at("config/config.toml"), "color", "never").unwrap();
-    let text = "# gpuforge settings\nversion = 1\ndevice = \"cpu\"\ncolor = \"never\"\n";
-    assert_eq!(fs::read_to_string(at("dotfiles/real.toml")).unwrap(), text);
-    assert_eq!(fs::metadata(at("dotfiles/real.toml")).unwrap().permissions().mode() & 0o777, 0o640);
-    assert!(fs::symlink_metadata(at("config/config.toml")).unwrap().is_symlink());
-    assert!(fs::symlink_metadata(at("dotfiles/hop")).unwrap().is_symlink());
-
-    symlink("loop", at("loop")).unwrap();
-    let error = set(&at("loop"), "device", "cpu").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("cannot write settings {}: more than 40 links in a row", at("loop").display())
-    );
-}
-
-#[test]
-fn failed_write_leaves_the_old_file() {
-    let folder = folder();
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("config.toml"), "device = 'cpu'\n").unwrap();
-    // A file where the folder should be.
-    let below = at("config.toml").join("config.toml");
-    let error = set(&below, "color", "never").unwrap_err();
-    assert!(
-        error.to_string().starts_with(&format!("cannot write settings {}: ", below.display())),
-        "{error}"
-    );
-    let hint = format!("make {} writable, or set GPUFORGE_CONFIG to another file", below.display());
-    assert_eq!(error.hint().unwrap(), hint);
-    // A folder where the lock should be.
-    fs::create_dir(at(".config.toml.lock")).unwrap();
-    let error = set(&at("config.toml"), "color", "never").unwrap_err();
-    assert!(
-        error.to_string().contains(&format!(": lock {}: ", at(".config.toml.lock").display())),
-        "{error}"
-    );
-    fs::remove_dir(at(".config.toml.lock")).unwrap();
-    // A file its owner protects.
-    let mut permissions = fs::metadata(at("config.toml")).unwrap().permissions();
-    permissions.set_readonly(true);
-    fs::set_permissions(at("config.toml"), permissions).unwrap();
-    let error = set(&at("config.toml"), "color", "never").unwrap_err();
-    let text = format!("cannot write settings {}: it is marked read-only", at("config.toml").display());
-    assert_eq!(error.to_string(), text);
-    // Text that is no TOML.
-    fs::write(at("broken.toml"), "device =\n").unwrap();
-    assert!(matches!(set(&at("broken.toml"), "color", "never"), Err(SettingsError::Syntax { .. })));
-    assert_eq!(fs::read_to_string(at("broken.toml")).unwrap(), "device =\n");
-    assert_eq!(fs::read_to_string(at("config.toml")).unwrap(), "device = 'cpu'\n");
-}
-
-#[test]
-fn lock_times_out_after_two_seconds() {
-    let folder = folder();
-    let file = folder.path().join("config.toml");
-    let lock = folder.path().join(".config.toml.lock");
-    let held = fs::File::create(&lock).unwrap();
-    held.lock().unwrap();
-    let start = std::time::Instant::now();
-    let error = set(&file, "color", "never").unwrap_err();
-    assert!(start.elapsed() >= Duration::from_secs(2) && !file.exists());
-    let text = format!("settings are locked by another process: waited 2000 ms for {}", lock.display());
-    assert_eq!(error.to_string(), text);
-    assert_eq!(
-        error.hint().unwrap(),
-        "try again when the other gpuforge is done; the lock ends with its process"
-    );
-    drop(held);
-    set(&file, "color", "never").unwrap();
-}
-
-#[test]
-fn concurrent_writers_lose_no_update() {
-    let folder = folder();
-    let paths = paths(&folder);
-    let write = |name: &'static str| {
-        for n in 1..=50u64 {
-            set(&paths.config_file, name, &format!("{n}s")).unwrap();
-            // The other writer may have been here since, but never with an old value of ours.
-            let settings = Settings::load(&paths, &no_env, &[]).unwrap();
-            assert_eq!(settings.get(name).unwrap().value, SettingValue::Duration(Duration::from_secs(n)));
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| write("cache_ttl"));
-        scope.spawn(|| write("probe_timeout"));
-    });
-    let settings = Settings::load(&paths, &no_env, &[]).unwrap();
-    assert_eq!(settings.cache_ttl(), settings.probe_timeout());
-    assert_eq!(settings.cache_ttl().as_secs(), 50);
 }
 
 #[test]
@@ -535,8 +383,8 @@ fn template_is_valid_as_is_and_uncommented() {
     }
     assert_eq!(markdown().lines().count(), KEYS.len() + 2);
     // A set in the template lands below its own commented line, and an unset takes it back.
-    let folder = folder();
-    let file = folder.path().join("config.toml");
+    let directory = directory();
+    let file = directory.path().join("config.toml");
     fs::write(&file, template()).unwrap();
     set(&file, "cache_ttl", "5m").unwrap();
     let line = "# cache_ttl = \"1h\"\n";
@@ -552,8 +400,8 @@ const TOML_LIKE: &str =
 
 #[test]
 fn invalid_device_is_kept_and_rejected_on_choice() {
-    let folder = folder();
-    let paths = paths(&folder);
+    let directory = directory();
+    let paths = paths(&directory);
     fs::write(&paths.config_file, "device = 'gpu0x'\n").unwrap();
     assert!(Settings::load(&paths, &no_env, &[]).is_err(), "who asks strictly is told at once");
     let lenient = Settings::load_lenient(&paths, &no_env, &[]);
@@ -574,8 +422,8 @@ proptest! {
 
     #[test]
     fn what_is_set_is_loaded_back(text in "[^\\p{Cc}\\s]{1,8}( [^\\p{Cc}\\s]{1,8})?", bytes in 1..u64::MAX) {
-        let folder = folder();
-        let paths = paths(&folder);
+        let directory = directory();
+        let paths = paths(&directory);
         let size = SettingValue::Size(Some(bytes));
         set(&paths.config_file, "preferred_profile", &text).unwrap();
         set(&paths.config_file, "memory_limit", &size.to_string()).unwrap();
@@ -600,8 +448,8 @@ proptest! {
             TOML_LIKE.prop_map(String::into_bytes),
         ],
     ) {
-        let folder = folder();
-        let paths = paths(&folder);
+        let directory = directory();
+        let paths = paths(&directory);
         fs::write(&paths.config_file, &bytes).unwrap();
         let strict = Settings::load(&paths, &no_env, &[]);
         let lenient = Settings::load_lenient(&paths, &no_env, &[]);

@@ -301,7 +301,7 @@ impl<'a, 's> FeatureBuilder<'a, 's> {
     /// Columns per invocation within the iteration limit.
     fn tile(&self) -> u32 {
         let longest = self.spec.normalise.iter().map(|n| n.bars()).max().unwrap_or(1);
-        // Two passes over the windows, over runs of at least 32 steps; the normalise back over those; eight rows and powers of a tick.
+        // Two passes over the windows, over segments of at least 32 bars; the way back over those; eight rows and tick powers.
         let cost = 2 * (longest + 7) + 3 * (longest + 7).div_ceil(32) + 48;
         (MAX_ITERATIONS / word(cost)).clamp(1, TILE)
     }
@@ -354,7 +354,7 @@ impl<'a, 's> FeatureBuilder<'a, 's> {
         plan.dispatch(&kernel, &[map, part, whole], &params, groups)
     }
 
-    /// Marks what is valid, and keeps both.
+    /// Computes the validity mask, and keeps values and mask on the device.
     fn finish(&self, plan: &mut Plan, values: Slot, rows: usize) -> Result<(), PlanError> {
         let columns = self.spec.values.len();
         let valid = plan.slot(Bytes(4 * rows as u64), "valid features");
@@ -371,12 +371,12 @@ impl<'a, 's> FeatureBuilder<'a, 's> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).count(plan);
     }
 
-    /// What was done.
+    /// Counters of the device runs.
     pub(super) fn into_stats(self) -> GpuExecStats {
         self.stats.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a plan; what it kept.
+    /// Runs a plan; returns the tensors that it kept.
     fn run(&self, runner: &Runner, plan: Plan) -> Result<Vec<Tensor>, FeatureError> {
         let outcome = runner.run_batch_on_device(&RecordedBatch(plan))?;
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -390,7 +390,7 @@ impl<'a, 's> FeatureBuilder<'a, 's> {
     }
 }
 
-/// Some of the series, as the runner wants them.
+/// A range of series that the runner may split on OOM.
 struct BuildBatch<'a, 'm, 's> {
     builder: &'a FeatureBuilder<'m, 's>,
     part: &'a ProgramPart,

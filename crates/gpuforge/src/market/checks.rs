@@ -1,7 +1,7 @@
-//! Data quality checks: NaN, infinities, ranges and constants of columns; nulls, OHLC, gaps and jumps of bars. What is wrong?
+//! Data quality checks: NaN, infinities, ranges and constants of columns; nulls, OHLC consistency, gaps and jumps of bars.
 //!
-//! SymbolTally once, as rows are written, symbol by symbol and part by part. Memory is bounded: a state per column, a block of
-//! returns, and a table of breaks in time of the symbol at hand; findings are added up over symbols.
+//! One pass as rows are written, symbol by symbol and chunk by chunk. Memory is bounded: a state per column, a block of returns,
+//! and a table of time steps of the current symbol; counts are added up over symbols.
 
 mod bars;
 mod columns;

@@ -91,7 +91,7 @@ pub enum SettingsError {
         location: SettingLocation,
         /// The setting.
         key: &'static SettingKey,
-        /// What was given.
+        /// The given text.
         given: String,
         /// Why it is invalid.
         reason: ValueError,
@@ -109,7 +109,7 @@ pub enum SettingsError {
     BadVersion {
         /// Location of the version.
         location: SettingLocation,
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// The file was written by a later gpuforge.

@@ -76,9 +76,9 @@ pub enum ValueError {
     /// A unit that is in no table.
     #[error("`{unit}` is not a unit, use one of {units}")]
     UnknownUnit {
-        /// What stands after the number, at most 16 characters of it.
+        /// The text after the number, at most 16 characters.
         unit: String,
-        /// What could stand there.
+        /// The valid units.
         units: String,
     },
     /// Integer overflow.
@@ -192,7 +192,7 @@ impl SettingKind {
     }
 }
 
-/// What is accepted, to follow "must be": `a duration from 0 to 365d`.
+/// The accepted values, to follow "must be": `a duration from 0 to 365d`.
 impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -314,8 +314,7 @@ fn duration(text: &str) -> Result<Duration, ValueError> {
     Ok(Duration::new(seconds, rest))
 }
 
-/// `1.5GiB` in the smallest unit; what is below the smallest unit is cut off. Integers all the way, since f64
-/// loses bytes above 8 PiB.
+/// Parses `1.5GiB` into the smallest unit, truncated. Integer arithmetic: f64 loses bytes above 8 PiB.
 fn quantity(text: &str, units: Units, more: Units) -> Result<u128, ValueError> {
     if text.starts_with(['-', '\u{2212}']) {
         return Err(ValueError::Negative);

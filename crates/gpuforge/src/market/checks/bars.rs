@@ -1,4 +1,4 @@
-//! QualityChecks of bars: nulls, OHLC that does not hold together, prices that are not positive, volume that is 0. Do the bars hold?
+//! Bar checks: nulls, OHLC consistency, non-positive prices, zero volume.
 
 use gpuforge_frame::{Bars, KeySchema};
 

@@ -1,5 +1,5 @@
-//! QualityChecks of output columns: one pass per part for NaN, min and max; places are looked up only where something is wrong.
-//! Is every value after the warm-up what it can be?
+//! Column checks: NaN, infinities, range and constants after the warm-up. One pass for min, max and NaN count; rows are located
+//! only where something is wrong.
 
 use gpuforge_frame::write::ColumnValues;
 use gpuforge_indicators::select::ColumnMeta;
