@@ -23,7 +23,8 @@
 //! | `calibrate.rs` · `calibrate/measure.rs` · `calibrate/sampling.rs` | calibration within a time budget; benchmark runs; sample sizes and statistics |
 //! | `store.rs` · `bundle.rs` | the calibration file; export and import of a calibration for equal hardware |
 //! | `chart.rs` · `chart/*` | crossover charts: terminal and SVG |
-//! | `batch.rs` · `chunk.rs` · `chunk_size.rs` | batches: grouping, running one chunk, adaptive chunk size |
+//! | `batch.rs` · `batch/schedule.rs` | batches: items, options, statistics; grouping and chunk scheduling |
+//! | `chunk.rs` · `chunk_size.rs` | running one chunk (fused, one submission, one by one); adaptive chunk size |
 //! | `submission_batch.rs` · `worker_pool.rs` · `duty_cycle.rs` | many operations in one submission; work sharing between CPU threads; duty-cycle limit |
 //! | `partition.rs` · `multi_device.rs` | load balancing between backends; running a batch or one operation on several |
 
