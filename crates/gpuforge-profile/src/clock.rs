@@ -33,7 +33,7 @@ impl ClockChoice {
     /// The clock that spans would use, as a function: for benchmarks and other uses that need a cheap clock. The unit is
     /// unspecified; differences are proportional to time.
     pub fn reader(self) -> fn() -> u64 {
-        match Clock::start(self).mode {
+        match TickClock::start(self).mode {
             TSC => tsc,
             _ => instant_ticks,
         }
@@ -128,7 +128,7 @@ fn choose_clock(choice: ClockChoice, x86: bool, invariant: bool, kernel: Option<
 
 /// A running clock: its origin, and how to read it.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct TickClock {
     /// [`TSC`] or [`INSTANT`].
     pub(crate) mode: u8,
     reason: String,
@@ -136,14 +136,14 @@ pub(crate) struct Clock {
     instant: Instant,
 }
 
-impl Clock {
+impl TickClock {
     /// Starts a clock; its time 0 is now.
     pub(crate) fn start(choice: ClockChoice) -> Self {
         let (mode, reason) =
             choose_clock(choice, cfg!(target_arch = "x86_64"), invariant(), kernel_clocksource().as_deref());
         base();
         let (ticks, instant) = read_pair(mode);
-        Clock { mode, reason, ticks, instant }
+        TickClock { mode, reason, ticks, instant }
     }
 
     /// Tick-to-nanosecond scale, measured since the start. Spins for up to 200 µs right after the start.
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn both_clocks_agree_with_instant_over_a_sleep() {
         for choice in [ClockChoice::Auto, ClockChoice::Instant] {
-            let clock = Clock::start(choice);
+            let clock = TickClock::start(choice);
             let (from, began) = (ticks(clock.mode), Instant::now());
             std::thread::sleep(Duration::from_millis(20));
             let (to, took) = (ticks(clock.mode), nanos(began.elapsed()));

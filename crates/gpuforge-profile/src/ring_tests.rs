@@ -1,4 +1,4 @@
-//! Tests of the ring buffer: keeps the newest, counts every loss, never returns a torn record. Separate from `ring.rs`, which `tests/loom.rs` includes.
+//! Tests of the ring buffer: keeps the newest, counts every loss, returns no torn record. Not in `ring.rs`, which loom includes.
 
 use crate::{
     ring::{Ring, RingRead},

@@ -5,7 +5,7 @@
 
 use crate::{
     category::Category,
-    clock::{Clock, ClockChoice, OFF},
+    clock::{ClockChoice, OFF, TickClock},
     counter::Metric,
     name::Name,
     recent::WindowSnapshot,
@@ -50,7 +50,7 @@ pub(crate) struct ProfilerState {
     /// Records dropped because there was no log for them.
     lost: AtomicU64,
     choice: ClockChoice,
-    clock: OnceLock<Clock>,
+    clock: OnceLock<TickClock>,
     table: Mutex<ThreadTable>,
     metrics: Mutex<BTreeMap<(u32, bool), Arc<Metric>>>,
 }
@@ -131,7 +131,7 @@ impl ProfilerState {
     }
 
     pub(crate) fn enable(&self) {
-        let clock = self.clock.get_or_init(|| Clock::start(self.choice));
+        let clock = self.clock.get_or_init(|| TickClock::start(self.choice));
         self.mode.store(clock.mode, Ordering::Relaxed);
     }
 
@@ -144,7 +144,7 @@ impl ProfilerState {
     }
 
     /// The clock, once the profiler was enabled.
-    pub(crate) fn clock(&self) -> Option<&Clock> {
+    pub(crate) fn clock(&self) -> Option<&TickClock> {
         self.clock.get()
     }
 

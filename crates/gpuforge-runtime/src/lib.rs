@@ -10,13 +10,13 @@
 //!   │                             │ 2. assigns buffers to slots        (session.rs, memory/: pool ► limit ► device)
 //!   │                             │ 3. submits a Job, waits with a deadline, checks health and outputs
 //!   │                             ▼
-//!   │                           Engine: Gpu (wgpu on its own thread) · Dummy (fault injection) · CPU reference
+//!   │                           Engine: GpuEngine (wgpu on its own thread) · DummyEngine (faults) · CPU reference
 //!   │ on failure: recovery::next_step
 //!   ├─ OOM           evict idle buffers and retry, then split the batch
 //!   ├─ device lost   reopen the device, replay the plan
 //!   └─ otherwise     fall back to the CPU reference
 //!   ▼
-//! RunOutcome (ChunkResults, RecoveryEvents)
+//! RunOutcome (ChunkOutputs, RecoveryEvents)
 //! ```
 //!
 //! | file | what is in it |

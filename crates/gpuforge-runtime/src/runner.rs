@@ -77,7 +77,7 @@ pub struct RecoveryEvent {
 
 /// The result of one chunk of a batch.
 #[derive(Debug, Clone)]
-pub struct ChunkResult {
+pub struct ChunkOutput {
     /// Items it covers.
     pub items: Range<usize>,
     /// Its downloads.
@@ -94,7 +94,7 @@ pub struct ChunkResult {
 #[derive(Debug, Clone, Default)]
 pub struct RunOutcome {
     /// Results, in the order of their items.
-    pub chunks: Vec<ChunkResult>,
+    pub chunks: Vec<ChunkOutput>,
     /// Recovery steps on the way.
     pub events: Vec<RecoveryEvent>,
 }
@@ -322,7 +322,7 @@ impl Runner {
         items: Range<usize>,
         cpu: bool,
         events: &mut Vec<RecoveryEvent>,
-    ) -> Result<Option<ChunkResult>, RunError> {
+    ) -> Result<Option<ChunkOutput>, RunError> {
         let _span = span!("piece", Category::Cpu);
         let mut tried = RecoveryAttempts { splittable: items.len() > 1, ..RecoveryAttempts::default() };
         let mut attempts = 0;
@@ -334,7 +334,7 @@ impl Runner {
                     lock(&self.breaker).succeeded();
                     self.account(plan, began.elapsed(), done.device_time);
                     let (outputs, device_time) = (done.outputs, done.device_time);
-                    return Ok(Some(ChunkResult {
+                    return Ok(Some(ChunkOutput {
                         items,
                         outputs,
                         kept,
@@ -459,13 +459,13 @@ fn trace_event(kind: FailureKind, step: RecoveryStep, reason: &str) {
 }
 
 /// The result of a CPU fallback: its tensors live on the host.
-fn cpu_chunk(plan: &Arc<Plan>, items: Range<usize>, output: reference::PlanOutput) -> ChunkResult {
+fn cpu_chunk(plan: &Arc<Plan>, items: Range<usize>, output: reference::PlanOutput) -> ChunkOutput {
     let tensor =
         |(keep, (bytes, (_, spec))): (usize, (Vec<u8>, &(crate::plan::Slot, crate::tensor::TensorSpec)))| {
             Tensor::kept(spec.clone(), Lineage { plan: plan.clone(), keep }, None, Some(bytes.into()))
         };
     let kept = output.kept.into_iter().zip(plan.keeps()).enumerate().map(tensor).collect();
-    ChunkResult { items, outputs: output.outputs, kept, executed_on: ExecutedOn::Cpu, device_time: None }
+    ChunkOutput { items, outputs: output.outputs, kept, executed_on: ExecutedOn::Cpu, device_time: None }
 }
 
 /// A scope whose intermediate tensors are evicted from the device at its end.

@@ -17,7 +17,7 @@ use gpuforge_runtime::{
     engine::{
         EngineError, Health, Opener as _,
         dummy::{DummyOpener, DummyScript},
-        gpu::{AdapterChoice, Gpu, GpuOpener},
+        gpu::{AdapterChoice, GpuEngine, GpuOpener},
     },
     plan::Plan,
     runner::{RunError, Runner},
@@ -97,7 +97,7 @@ fn device_lost_during_a_job_is_reported_to_all_callers() {
     if no_adapter() {
         return;
     }
-    let gpu = Arc::new(Gpu::open(AdapterChoice::Best).unwrap());
+    let gpu = Arc::new(GpuEngine::open(AdapterChoice::Best).unwrap());
     let session = Session::new(gpu.clone(), conformance::settings(Bytes::gib(1)));
     let n = 1 << 18;
     let mut plan = Plan::new("long");

@@ -13,7 +13,7 @@ use std::time::Duration;
 use gpuforge_runtime::{
     engine::{
         Engine as _, EngineError, Health, Opener as _,
-        gpu::{AdapterChoice, Gpu, GpuOpener},
+        gpu::{AdapterChoice, GpuEngine, GpuOpener},
     },
     plan::Plan,
     runner::{ExecutedOn, Runner},
@@ -23,8 +23,8 @@ use gpuforge_runtime::{
 use gpuforge_testkit::{conformance, fault_matrix::runner_settings, kernels, plans};
 
 /// An open device, unless this machine has no adapter.
-fn gpu() -> Option<Gpu> {
-    match Gpu::open(AdapterChoice::Best) {
+fn gpu() -> Option<GpuEngine> {
+    match GpuEngine::open(AdapterChoice::Best) {
         Ok(gpu) => Some(gpu),
         Err(EngineError::Unavailable { reason }) => {
             println!("skipped: {reason}");

@@ -18,7 +18,7 @@ use std::{
 
 use gpuforge_runtime::engine::{
     Engine as _,
-    gpu::{Gpu, GpuOpener},
+    gpu::{GpuEngine, GpuOpener},
     init::DeviceInitStats,
 };
 use gpuforge_testkit::plans;
@@ -32,7 +32,7 @@ fn options(dir: &Path) -> GpuOpener {
 
 /// Opens, computes, closes; returns the initialisation stats.
 fn work(dir: &Path) -> Option<DeviceInitStats> {
-    let gpu: Arc<Gpu> = open(&options(dir))?;
+    let gpu: Arc<GpuEngine> = open(&options(dir))?;
     let (plan, expected) = plans::chain(1000, 4).unwrap();
     check(&session(&gpu), plan, &expected, "with a pipeline cache");
     gpu.init().cloned()

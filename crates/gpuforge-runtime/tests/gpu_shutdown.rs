@@ -16,7 +16,7 @@ use std::{
 use gpuforge_runtime::{
     engine::{
         Engine as _, EngineError, Health,
-        gpu::{AdapterChoice, Gpu, GpuOpener},
+        gpu::{AdapterChoice, GpuEngine, GpuOpener},
     },
     memory::{AllocError, BlockClass},
     plan::Plan,
@@ -76,7 +76,7 @@ const EXITS: &str = "process_may_exit_at_any_time";
 
 /// Ways in which a program may exit.
 fn exit_while(how: &str) {
-    let Ok(gpu) = Gpu::open(AdapterChoice::Best) else { return };
+    let Ok(gpu) = GpuEngine::open(AdapterChoice::Best) else { return };
     let gpu = Arc::new(gpu);
     let session = session(&gpu);
     let (plan, _) = plans::chain(1000, 5).unwrap();
@@ -119,7 +119,9 @@ fn exhaust_memory() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Some(6 << 30);
     setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
-    let Ok(gpu) = Gpu::open(AdapterChoice::Best) else { return println!("skipped: no adapter in 6 GiB") };
+    let Ok(gpu) = GpuEngine::open(AdapterChoice::Best) else {
+        return println!("skipped: no adapter in 6 GiB");
+    };
     let mut blocks = Vec::new();
     let error = loop {
         match gpu.create(Bytes::mib(100), BlockClass::Storage) {

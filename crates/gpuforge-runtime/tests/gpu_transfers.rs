@@ -13,7 +13,7 @@ use std::sync::Arc;
 use gpuforge_runtime::{
     engine::{
         Engine as _, EngineError, Health, Job,
-        gpu::{Gpu, GpuOpener},
+        gpu::{GpuEngine, GpuOpener},
     },
     kernel::{Access, Kernel, put_words, words},
     memory::BlockClass,
@@ -252,7 +252,7 @@ fn mismatched_blocks_are_validation_errors_and_the_device_stays_usable() {
 #[test]
 fn many_threads_share_a_device_and_a_tensor() {
     for (path, session) in both_transfer_paths() {
-        // More than is on its path at once: loads of one job are asked for while others start.
+        // More than the staging window: chunks of one job are copied while others start.
         let n = 1_500_000u32;
         let numbers = plans::numbers(n, 5);
         let mut plan = Plan::new("keep");
@@ -351,7 +351,7 @@ fn loop_limit_is_enough_for_our_kernels() {
     assert_eq!(gpu.probe_loop_limit().unwrap(), proven);
     assert!(started.elapsed() < std::time::Duration::from_millis(1), "the second result is cached");
     gpu.lose();
-    let lost: Gpu = Arc::into_inner(gpu).unwrap();
+    let lost: GpuEngine = Arc::into_inner(gpu).unwrap();
     assert_eq!(lost.probe_loop_limit().unwrap(), proven);
 }
 

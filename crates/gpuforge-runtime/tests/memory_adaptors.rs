@@ -16,7 +16,7 @@ use gpuforge_runtime::{
 };
 
 mod memory_dummy;
-use memory_dummy::{Dummy, Fault, Id, Rng, storage};
+use memory_dummy::{AllocFault, Dummy, Id, Rng, storage};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -70,7 +70,7 @@ fn size_classes_and_block_classes_are_not_mixed() {
 
 #[test]
 fn steady_mixed_sizes_are_reused_with_little_fragmentation() {
-    // Forty live blocks of log-spread sizes from 1 KiB to 64 MiB; one at random is replaced in each step.
+    // Forty live blocks of log-uniform sizes from 1 KiB to 64 MiB; one at random is replaced in each step.
     let (pool, _) = pool();
     let mut rng = Rng::new(7);
     let mut size = move || {
@@ -149,13 +149,13 @@ fn upstream_oom_evicts_and_retries_exactly_once() {
     let (pool, _) = pool();
     let idle = pool.allocate(storage(4096)).unwrap();
     pool.release(idle);
-    pool.upstream().fail([2], Fault::OutOfMemory);
+    pool.upstream().fail([2], AllocFault::OutOfMemory);
     let block = pool.allocate(storage(512)).unwrap();
     assert_eq!(pool.upstream().calls(), (3, 1), "one failure, one trimmed block, one retry");
     assert_eq!((pool.stats().retries, pool.stats().failures), (1, 0));
     pool.release(block);
 
-    pool.upstream().fail([4, 5], Fault::OutOfMemory);
+    pool.upstream().fail([4, 5], AllocFault::OutOfMemory);
     let error = pool.allocate(storage(9000)).unwrap_err();
     assert_eq!(error, AllocError::OutOfMemory { asked: Bytes(9216), tag: Tag("test") });
     assert_eq!(pool.upstream().calls(), (5, 2), "no second retry");
@@ -168,7 +168,7 @@ fn device_lost_is_not_retried() {
     let (pool, _) = pool();
     let idle = pool.allocate(storage(4096)).unwrap();
     pool.release(idle);
-    pool.upstream().fail([2], Fault::Lost);
+    pool.upstream().fail([2], AllocFault::Lost);
     assert_eq!(pool.allocate(storage(512)).unwrap_err(), AllocError::Device { reason: "lost".into() });
     assert_eq!(pool.upstream().calls(), (2, 0));
     assert_eq!(pool.idle(), Bytes(4096), "nothing was trimmed: it would not have helped");
@@ -182,7 +182,7 @@ fn at_the_limit_only_the_missing_bytes_are_evicted() {
         clock.advance(SECOND);
         pool.release(block);
     }
-    // 512 left; 1536 asked; 1024 missing: the two oldest blocks go, 2048 stays.
+    // 512 free; 1536 requested; 1024 missing: the two oldest blocks are evicted, 2048 stays.
     let block = pool.allocate(storage(1536)).unwrap();
     assert_eq!((pool.idle(), pool.held()), (Bytes(2048), Bytes(3584)));
     pool.release(block);
@@ -195,7 +195,7 @@ fn too_large_request_is_refused_without_calling_upstream() {
     let error = pool.allocate(storage(5001)).unwrap_err();
     assert_eq!(error, AllocError::TooLarge { asked: Bytes(5001), most: Bytes(5000) });
     assert_eq!(pool.upstream().calls(), (0, 0));
-    // The last class (4609..=5120) is cut at the bound; all of it is the same size, so all of it can be reused.
+    // The last class (4609..=5120) is clamped to the bound; all its blocks have the same size, so all can be reused.
     let block = pool.allocate(storage(4700)).unwrap();
     assert_eq!(block.capacity(), Bytes(5000));
     pool.release(block);
@@ -275,8 +275,8 @@ fn limit_is_exact_and_reported_in_the_error() {
 #[test]
 fn failed_or_panicking_allocation_returns_its_reservation() {
     let limit = LimitingAdaptor::new(Dummy::default(), Bytes(1000));
-    limit.upstream().fail([1], Fault::OutOfMemory);
-    limit.upstream().fail([2], Fault::Panic);
+    limit.upstream().fail([1], AllocFault::OutOfMemory);
+    limit.upstream().fail([2], AllocFault::Panic);
     assert!(limit.allocate(storage(600)).is_err());
     assert_eq!(limit.used(), Bytes::ZERO);
     assert!(catch_unwind(AssertUnwindSafe(|| drop(limit.allocate(storage(600))))).is_err());
@@ -299,7 +299,7 @@ fn usage_and_peaks_by_tag() {
     let b = track.allocate(tagged("batch", 30)).unwrap();
     let c = track.allocate(tagged("batch", 50)).unwrap();
     track.release(b);
-    track.upstream().fail([4], Fault::OutOfMemory);
+    track.upstream().fail([4], AllocFault::OutOfMemory);
     assert!(track.allocate(tagged("batch", 1)).is_err());
     let stats = track.stats();
     assert_eq!((stats.live, stats.live_blocks, stats.peak), (Bytes(150), 2, Bytes(180)));
@@ -315,7 +315,7 @@ fn usage_and_peaks_by_tag() {
     assert_eq!((track.stats().live, track.stats().live_blocks), (Bytes::ZERO, 0));
 }
 
-/// Takes its time to answer.
+/// A slow upstream allocator.
 struct Slow(Dummy, Arc<ManualClock>);
 
 impl Allocator for Slow {
@@ -386,7 +386,7 @@ fn dropped_allocation_is_reported_as_a_leak() {
     assert_eq!(track.leaks().old[0].tag, "dropped");
 }
 
-/// One block more every `step`; every block is replaced before it gets old, so that only the level tells.
+/// One more block every `step`; every block is replaced before it gets old, so that only growth can be detected.
 fn grow(settings: LeakSettings, steps: u32, add: impl Fn(u32) -> u64) -> Option<(u64, u64)> {
     let clock = Arc::new(ManualClock::default());
     let track = TrackingAdaptor::new(Dummy::default(), settings, clock.clone());
@@ -403,14 +403,14 @@ fn grow(settings: LeakSettings, steps: u32, add: impl Fn(u32) -> u64) -> Option<
 }
 
 #[test]
-fn a_level_that_rises_over_the_window_is_suspect() {
+fn growth_over_the_window_is_suspect() {
     let settings = LeakSettings::default();
     assert!(grow(settings, 90, |step| 10 + u64::from(step)).is_some());
     assert_eq!(grow(settings, 90, |step| 10 + u64::from(step % 5)), None);
     assert_eq!(grow(settings, 8, |step| 10 + u64::from(step)), None, "nine samples");
-    // The window forgets: it rose long ago and has been level since.
+    // Old growth leaves the window: usage has been constant since.
     assert_eq!(grow(settings, 300, |step| if step < 100 { 1 } else { 50 }), None);
-    // Both are settings.
+    // Window and threshold are settings.
     let lenient = LeakSettings { threshold_percent: 100_000, ..settings };
     assert_eq!(grow(lenient, 90, |step| 10 + u64::from(step)), None);
     let coarse = LeakSettings { samples: 12, window: 60 * SECOND, ..settings };
@@ -426,6 +426,6 @@ fn sampling_is_bounded() {
         drop(track.allocate(storage(1)).unwrap());
         clock.advance(SECOND);
     }
-    // Both ends of the window are in it.
+    // The window is inclusive at both ends.
     assert!((20..=21).contains(&track.leaks().growth.unwrap().samples));
 }

@@ -13,7 +13,7 @@ use gpuforge_runtime::{
 use proptest::prelude::*;
 
 mod memory_dummy;
-use memory_dummy::{Dummy, Fault, Id, exactly};
+use memory_dummy::{AllocFault, Dummy, Id, exactly};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -77,7 +77,7 @@ proptest! {
         let clock = Arc::new(ManualClock::default());
         let stack =
             MemoryStack::with_clock(Dummy::default(), StackSettings::new(exactly(limit.0)), clock.clone());
-        stack.device().fail(faults.iter().copied(), Fault::OutOfMemory);
+        stack.device().fail(faults.iter().copied(), AllocFault::OutOfMemory);
         let mut live: Vec<StackAllocation<Id>> = Vec::new();
         for step in steps {
             match step {
@@ -85,12 +85,12 @@ proptest! {
                     let request = AllocRequest { size: Bytes(size), tag: Tag("model"), class: BlockClass::ALL[class] };
                     let in_use: Bytes = live.iter().map(StackAllocation::capacity).sum();
                     let rounded = SizeClass::of(Bytes(size)).unwrap().size().min(limit);
-                    let room = Bytes(size) <= limit && in_use + rounded <= limit;
-                    prop_assert_eq!(stack.can_allocate(Bytes(size)).is_ok(), room);
+                    let fits = Bytes(size) <= limit && in_use + rounded <= limit;
+                    prop_assert_eq!(stack.can_allocate(Bytes(size)).is_ok(), fits);
                     let before = stack.stats();
                     match stack.allocate(request) {
                         Ok(grant) => {
-                            prop_assert!(room);
+                            prop_assert!(fits);
                             prop_assert_eq!(grant.capacity(), rounded);
                             live.push(grant);
                         }
@@ -100,7 +100,7 @@ proptest! {
                             let after = stack.stats();
                             let by_device = after.device.failures - before.device.failures;
                             let by_limit = after.limit.refused - before.limit.refused;
-                            prop_assert!(!room || (by_device >= 1 && by_device + by_limit == 2));
+                            prop_assert!(!fits || (by_device >= 1 && by_device + by_limit == 2));
                         }
                     }
                 }

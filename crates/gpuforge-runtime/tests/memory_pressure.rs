@@ -16,7 +16,7 @@ use gpuforge_runtime::{
 
 mod memory_dummy;
 use Pressure::{Critical, High, Low, Moderate};
-use memory_dummy::{Dummy, Fault, Id, exactly, storage, within};
+use memory_dummy::{AllocFault, Dummy, Id, exactly, storage, within};
 
 type Stack = MemoryStack<Dummy>;
 const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -289,7 +289,7 @@ fn scenario(stack: &Stack) -> u64 {
 
 #[test]
 fn accounting_is_exact_whichever_allocation_fails() {
-    // Once with room to spare and once so tight that the limit refuses, too.
+    // Once with ample memory and once so tight that the limit refuses requests, too.
     for blocks in [1000, 150] {
         let clean = stack(blocks);
         let failed_anyway = scenario(&clean);
@@ -299,14 +299,14 @@ fn accounting_is_exact_whichever_allocation_fails() {
         for n in 1..=calls {
             // Alone: the retry succeeds. With its retry: one more request fails.
             let once = stack(blocks);
-            once.device().fail([n], Fault::OutOfMemory);
+            once.device().fail([n], AllocFault::OutOfMemory);
             scenario(&once);
             assert!(once.stats().pool.retries >= 1, "call {n}");
             let twice = stack(blocks);
-            twice.device().fail([n, n + 1], Fault::OutOfMemory);
+            twice.device().fail([n, n + 1], AllocFault::OutOfMemory);
             assert!(scenario(&twice) >= 1, "calls {n} and {}", n + 1);
             let lost = stack(blocks);
-            lost.device().fail([n], Fault::Lost);
+            lost.device().fail([n], AllocFault::Lost);
             assert!(scenario(&lost) >= 1, "call {n}");
         }
     }

@@ -16,7 +16,7 @@ use gpuforge_runtime::{
 };
 
 mod memory_dummy;
-use memory_dummy::{Dummy, Fault, Id, Rng, exactly, storage, within};
+use memory_dummy::{AllocFault, Dummy, Id, Rng, exactly, storage, within};
 
 type Stack = MemoryStack<Dummy>;
 const THREADS: u64 = 16;
@@ -92,7 +92,7 @@ fn assert_empty(stack: &Stack) {
 }
 
 #[test]
-fn sixteen_threads_with_room() {
+fn sixteen_threads_with_ample_memory() {
     within(DEADLOCK_TIMEOUT, || {
         let stack = Arc::new(MemoryStack::new(Dummy::default(), StackSettings::new(exactly(1 << 40))));
         let refused = all_at_once(&stack, |stack, seed| hammer(stack, seed, OPERATIONS));
@@ -107,7 +107,7 @@ fn sixteen_threads_with_room() {
 #[test]
 fn sixteen_threads_at_the_limit() {
     within(DEADLOCK_TIMEOUT, || {
-        // Sixteen threads want about 3 MiB at the peak; there is one.
+        // Sixteen threads need about 3 MiB at the peak; the limit is one.
         let limit = Bytes::mib(1);
         let stack = Arc::new(MemoryStack::new(Dummy::default(), StackSettings::new(exactly(limit.0))));
         let refused = all_at_once(&stack, |stack, seed| hammer(stack, seed, OPERATIONS));
@@ -123,7 +123,7 @@ fn sixteen_threads_at_the_limit() {
 fn sixteen_threads_with_a_device_that_fails() {
     within(DEADLOCK_TIMEOUT, || {
         let device = Dummy::default();
-        device.fail((0..20_000).filter(|n| n % 7 == 0 || n % 11 < 2), Fault::OutOfMemory);
+        device.fail((0..20_000).filter(|n| n % 7 == 0 || n % 11 < 2), AllocFault::OutOfMemory);
         let stack = Arc::new(MemoryStack::new(device, StackSettings::new(exactly(Bytes::mib(2).0))));
         all_at_once(&stack, |stack, seed| hammer(stack, seed, OPERATIONS));
         assert!(stack.stats().device.failures > 0);

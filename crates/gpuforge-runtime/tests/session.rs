@@ -14,7 +14,7 @@ use gpuforge_runtime::{
     engine::{
         BlockId, Caps, Engine, EngineError, Health, Job, JobOutput, Opener as _, Ticket,
         dummy::{DummyOpener, DummyScript},
-        gpu::{Gpu, GpuOpener},
+        gpu::{GpuEngine, GpuOpener},
     },
     memory::{
         AllocError, AllocRequest, BlockClass, Budget, BudgetOrigin, BudgetSource, MeasuredBudget,
@@ -124,7 +124,7 @@ fn dummy_reserves_nothing_and_has_no_loop_limit() {
 
 #[test]
 fn adapter_loop_limit_is_cached_and_budget_is_queried() {
-    let Some(gpu): Option<Arc<Gpu>> = open(&GpuOpener::default()) else { return };
+    let Some(gpu): Option<Arc<GpuEngine>> = open(&GpuOpener::default()) else { return };
     let share = Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::ShareOfSystem { percent: 50 } };
     let session = Session::new(gpu.clone(), StackSettings::new(share));
     assert!(gpu.reserved() > Bytes::ZERO && gpu.reserved() <= Bytes::mib(64), "{}", gpu.reserved());

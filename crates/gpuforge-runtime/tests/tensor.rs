@@ -156,14 +156,14 @@ fn scope_evicts_its_tensors_also_on_error_and_panic() {
         scope.run(plan).unwrap().chunks[0].kept[0].clone()
     };
     let live = |r: &Runner| r.session().unwrap().memory().stats().users.live_blocks;
-    let (gone, escaped) = runner.scope(|scope| {
-        let (gone, escaped) = (keep(scope), keep(scope));
+    let (evicted, escaped) = runner.scope(|scope| {
+        let (evicted, escaped) = (keep(scope), keep(scope));
         scope.escape(&escaped);
         assert_eq!(live(&runner), 2);
-        (gone, escaped)
+        (evicted, escaped)
     });
     assert_eq!(
-        (gone.residency(), escaped.residency(), live(&runner)),
+        (evicted.residency(), escaped.residency(), live(&runner)),
         (Residency::Evicted, Residency::Device, 1)
     );
     let failed: Result<(), &str> = runner.scope(|scope| {

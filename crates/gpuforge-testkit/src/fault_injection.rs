@@ -16,7 +16,7 @@ use std::{
 use gpuforge_runtime::{
     engine::{
         BlockId, Caps, Engine, EngineError, Health, Job, JobOutput, Opener, Ticket,
-        gpu::{Gpu, GpuOpener},
+        gpu::{GpuEngine, GpuOpener},
     },
     memory::{AllocError, BlockClass, Tag},
     units::Bytes,
@@ -70,7 +70,7 @@ impl FaultyOpener {
     /// Wraps a GPU; a device loss destroys it.
     pub fn over_gpu(opener: GpuOpener, script: FaultScript) -> Self {
         let open = move || {
-            let gpu = Arc::new(Gpu::open_with(&opener)?);
+            let gpu = Arc::new(GpuEngine::open_with(&opener)?);
             let gpu_to_lose = gpu.clone();
             Ok(WrappedEngine { engine: gpu, lose: Some(Box::new(move || gpu_to_lose.lose())) })
         };

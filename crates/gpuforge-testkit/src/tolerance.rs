@@ -1,25 +1,24 @@
-//! Are two results the same? Absolute, relative and ulp bounds, one rule for what is not a number, and a message that
-//! says where.
+//! Floating-point tolerances: absolute, relative and ulp bounds, NaN and infinity rules, first mismatch with its index.
 //!
-//! **Rules.** A pair agrees when *any* of the bounds holds, so that the absolute one takes care of values near zero and
-//! the others of the rest. NaN agrees with NaN, whatever its payload and sign, and with nothing else. An infinity
-//! agrees only with itself: no bound is wide enough for a finite value. `0.0` and `-0.0` agree.
+//! **Rules.** A pair agrees when *any* of the bounds holds, so that the absolute one covers values near zero and the others
+//! the rest. NaN agrees with NaN, whatever its payload and sign, and with nothing else. An infinity agrees only with
+//! itself: no bound is wide enough for a finite value. `0.0` and `-0.0` agree.
 
 use std::fmt;
 
-/// How far two values may be apart. All zero: equal.
+/// Allowed difference of two values. All zero: equal.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tolerance {
-    /// `|got - want|` may be this much.
+    /// Maximum of `|got - want|`.
     pub abs: f64,
-    /// `|got - want|` may be this share of `|want|`.
+    /// Maximum of `|got - want| / |want|`.
     pub rel: f64,
-    /// So many representable values of the type may lie from one to the other.
+    /// Maximum distance in ulps.
     pub ulps: u64,
 }
 
 impl Tolerance {
-    /// Equal, in the sense of the rules.
+    /// Equal, by the rules above.
     pub const EXACT: Tolerance = Tolerance { abs: 0.0, rel: 0.0, ulps: 0 };
 
     /// Only an absolute bound.
@@ -32,7 +31,7 @@ impl Tolerance {
         Tolerance { rel, ..Tolerance::EXACT }
     }
 
-    /// Only a bound in units of the last place.
+    /// Only a bound in ulps.
     pub const fn ulps(ulps: u64) -> Self {
         Tolerance { ulps, ..Tolerance::EXACT }
     }
@@ -70,29 +69,29 @@ impl Tolerance {
     }
 }
 
-/// Where two results differ.
+/// How two results differ.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mismatch {
-    /// Not even of one length.
+    /// Different lengths.
     Length {
-        /// Values that came.
+        /// Actual length.
         got: usize,
-        /// Values that should have.
+        /// Expected length.
         want: usize,
     },
-    /// A pair is too far apart.
+    /// A pair exceeds the tolerance.
     Value {
-        /// Its position.
+        /// Its index.
         index: usize,
-        /// What came.
+        /// Actual value.
         got: f64,
-        /// What should have.
+        /// Expected value.
         want: f64,
-        /// How many representable values apart, unless one is NaN.
+        /// Distance in ulps, unless one is NaN.
         ulps: Option<u64>,
-        /// Further pairs that do not agree.
+        /// Number of further mismatches.
         others: usize,
-        /// What was allowed.
+        /// The tolerance.
         tolerance: Tolerance,
     },
 }
@@ -120,13 +119,12 @@ pub trait Float: Copy {
     /// The same value, exactly.
     fn wide(self) -> f64;
 
-    /// Steps from one representable value to the next on the way from `self` to `other`; neither may be NaN. The two
-    /// zeros are one value.
+    /// Distance to `other` in ulps; neither may be NaN. The two zeros are one value.
     fn ulps_to(self, other: Self) -> u64;
 }
 
-/// Position on the line of all values, when the bits after the sign are read as a number.
-fn line(magnitude: u64, negative: bool) -> i128 {
+/// Ordered integer of a float: the magnitude bits with the sign.
+fn ordered(magnitude: u64, negative: bool) -> i128 {
     let magnitude = i128::from(magnitude);
     if negative { -magnitude } else { magnitude }
 }
@@ -141,7 +139,7 @@ impl Float for f32 {
     }
 
     fn ulps_to(self, other: Self) -> u64 {
-        let at = |v: f32| line(u64::from(v.abs().to_bits()), v.is_sign_negative());
+        let at = |v: f32| ordered(u64::from(v.abs().to_bits()), v.is_sign_negative());
         steps(at(self), at(other))
     }
 }
@@ -152,7 +150,7 @@ impl Float for f64 {
     }
 
     fn ulps_to(self, other: Self) -> u64 {
-        let at = |v: f64| line(v.abs().to_bits(), v.is_sign_negative());
+        let at = |v: f64| ordered(v.abs().to_bits(), v.is_sign_negative());
         steps(at(self), at(other))
     }
 }
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_agrees_only_with_itself() {
+    fn nan_and_infinities_agree_only_with_themselves() {
         let (nan, other) = (f32::NAN, f32::from_bits(0xffc0_1234));
         assert!(Tolerance::EXACT.agrees(nan, other), "payload and sign do not count");
         assert!(!WIDE.agrees(nan, 0.0) && !WIDE.agrees(0.0, nan));
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_says_where_and_what() {
+    fn mismatch_message_names_index_and_values() {
         let error =
             Tolerance::rel(1e-6).compare(&[1.0f32, 2.0, 3.5, 9.0], &[1.0, 2.0, 3.0, 4.0]).unwrap_err();
         let text = error.to_string();

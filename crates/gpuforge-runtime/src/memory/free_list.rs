@@ -11,7 +11,7 @@ use crate::units::Bytes;
 /// No slot: `Vec::get` returns `None` for it.
 const NONE: usize = usize::MAX;
 
-/// FreeLists blocks by bin, and over all bins by age.
+/// Idle blocks by bin, and over all bins by age.
 #[derive(Debug)]
 pub(super) struct FreeLists<T> {
     slots: Vec<Slot<T>>,
@@ -80,7 +80,7 @@ impl<T> FreeLists<T> {
         self.unlink(at)
     }
 
-    /// When the oldest block became free.
+    /// When the oldest block became idle.
     pub(super) fn oldest_since(&self) -> Option<Duration> {
         self.slots.get(self.oldest).map(|slot| slot.since)
     }

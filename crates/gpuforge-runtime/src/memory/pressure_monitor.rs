@@ -116,13 +116,13 @@ impl<A: Reclaim> PressureMonitor<A> {
 
     /// Ends a subscription. An event in flight may still arrive. Returns whether there was one.
     pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
-        let gone = {
+        let removed = {
             let mut subscribers = lock(&self.subscribers);
             let at = subscribers.iter().position(|(other, _)| *other == id);
             at.map(|at| subscribers.swap_remove(at))
         };
         // Dropped here, after the lock: the destructors of what a closure owns may do anything.
-        gone.is_some()
+        removed.is_some()
     }
 
     /// Would a request of this size succeed, after eviction if need be? A snapshot: another thread may allocate first.

@@ -1,4 +1,4 @@
-//! Single-flight gates: one thread does the work for all, nobody blocks. An atomic flag, and a re-check after clearing it.
+//! Single-flight gates: one thread does the work for all, no thread blocks. An atomic flag, and a re-check after clearing it.
 
 use super::sync::{AtomicBool, AtomicU8, Ordering};
 
@@ -12,7 +12,7 @@ const ROUNDS: usize = 8;
 /// Reports each change of a small value once, in order, one at a time; changes in between are coalesced.
 ///
 /// A caller that arrives while another thread - or the same one, further up the stack - is notifying returns at once,
-/// and the notifier re-reads the value when done. Nobody waits, nothing recurses.
+/// and the notifier re-reads the value when done. No thread waits, nothing recurses.
 #[derive(Debug)]
 pub(crate) struct ChangeNotifier {
     /// The value last reported, and [`BUSY`].

@@ -10,7 +10,7 @@ use std::{
 use gpuforge_runtime::{
     engine::{
         EngineError,
-        gpu::{Gpu, GpuOpener},
+        gpu::{GpuEngine, GpuOpener},
     },
     plan::Plan,
     session::Session,
@@ -22,8 +22,8 @@ use gpuforge_testkit::conformance;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An open device, unless this machine has no adapter.
-pub(crate) fn open(options: &GpuOpener) -> Option<Arc<Gpu>> {
-    match Gpu::open_with(options) {
+pub(crate) fn open(options: &GpuOpener) -> Option<Arc<GpuEngine>> {
+    match GpuEngine::open_with(options) {
         Ok(gpu) => Some(Arc::new(gpu)),
         Err(EngineError::Unavailable { reason }) => {
             println!("skipped: {reason}");
@@ -34,7 +34,7 @@ pub(crate) fn open(options: &GpuOpener) -> Option<Arc<Gpu>> {
 }
 
 /// A session over it.
-pub(crate) fn session(gpu: &Arc<Gpu>) -> Session {
+pub(crate) fn session(gpu: &Arc<GpuEngine>) -> Session {
     Session::new(gpu.clone(), conformance::settings(Bytes::gib(1)))
 }
 

@@ -22,7 +22,7 @@ use gpuforge_runtime::{
 
 /// How the n-th allocation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum AllocFault {
     OutOfMemory,
     Lost,
     Panic,
@@ -34,7 +34,7 @@ pub(crate) struct Dummy {
     capacity: Option<Bytes>,
     /// The largest block.
     single: Option<Bytes>,
-    faults: Mutex<HashMap<u64, Fault>>,
+    faults: Mutex<HashMap<u64, AllocFault>>,
     live: Mutex<HashMap<u64, Bytes>>,
     allocations: AtomicU64,
     releases: AtomicU64,
@@ -55,7 +55,7 @@ impl Dummy {
     }
 
     /// The calls of `allocate` with these numbers, counted from 1, fail.
-    pub(crate) fn fail(&self, numbers: impl IntoIterator<Item = u64>, fault: Fault) {
+    pub(crate) fn fail(&self, numbers: impl IntoIterator<Item = u64>, fault: AllocFault) {
         self.faults.lock().unwrap().extend(numbers.into_iter().map(|n| (n, fault)));
     }
 
@@ -85,9 +85,9 @@ impl Allocator for Dummy {
         let fault = self.faults.lock().unwrap().get(&number).copied();
         let out_of_memory = AllocError::OutOfMemory { asked: request.size, tag: request.tag };
         match fault {
-            Some(Fault::OutOfMemory) => return Err(out_of_memory),
-            Some(Fault::Lost) => return Err(AllocError::Device { reason: "lost".into() }),
-            Some(Fault::Panic) => panic!("injected panic"),
+            Some(AllocFault::OutOfMemory) => return Err(out_of_memory),
+            Some(AllocFault::Lost) => return Err(AllocError::Device { reason: "lost".into() }),
+            Some(AllocFault::Panic) => panic!("injected panic"),
             None => {}
         }
         let mut live = self.live.lock().unwrap();
@@ -102,8 +102,8 @@ impl Allocator for Dummy {
 
     fn release(&self, allocation: Allocation<Id>) {
         let size = allocation.request().size;
-        let gone = self.live.lock().unwrap().remove(&allocation.block().0);
-        assert_eq!(gone, Some(size), "released something that was not allocated");
+        let removed = self.live.lock().unwrap().remove(&allocation.block().0);
+        assert_eq!(removed, Some(size), "released something that was not allocated");
         self.releases.fetch_add(1, SeqCst);
     }
 

@@ -15,10 +15,10 @@ mod memory;
 mod results;
 
 /// One check; `Err` is the failure.
-pub type Check = fn(&dyn Opener) -> Result<(), String>;
+pub type ConformanceCheck = fn(&dyn Opener) -> Result<(), String>;
 
 /// All checks. The last one abandons its device, which may keep the machine busy for a while.
-pub const CHECKS: &[(&str, Check)] = &[
+pub const CHECKS: &[(&str, ConformanceCheck)] = &[
     ("sizes around a workgroup give the known answer", results::sizes),
     ("a chain of commands gives the known answer", results::chain),
     ("more than 1000 dispatches in one plan give the known answer", results::many_calls),
@@ -88,14 +88,14 @@ fn same(outputs: &[Vec<u8>], expected: &[Vec<u8>]) -> Result<(), String> {
     }
 }
 
-/// A job with a block of its own for every slot, each `extra` bytes larger than it must be.
+/// A job with a separate block for every slot, each `extra` bytes larger than necessary.
 fn job(engine: &dyn Engine, plan: Plan, extra: Bytes) -> Result<Job, EngineError> {
     let create = |size: Bytes| engine.create(size + extra, BlockClass::Storage);
     let blocks: Vec<BlockId> = plan.slots().iter().map(|slot| create(slot.size)).collect::<Result<_, _>>()?;
     Ok(Job { plan: Arc::new(plan), blocks })
 }
 
-/// The device still gives blocks and says that it is well.
+/// The device still allocates and reports good health.
 fn alive(engine: &dyn Engine) -> Result<(), String> {
     let block = engine.create(Bytes(256), BlockClass::Storage).map_err(|e| format!("afterwards: {e}"))?;
     engine.destroy(block);

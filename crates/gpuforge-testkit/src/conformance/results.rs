@@ -35,7 +35,7 @@ pub(super) fn many_calls(opener: &dyn Opener) -> Result<(), String> {
 }
 
 pub(super) fn many_groups(opener: &dyn Opener) -> Result<(), String> {
-    // One group more than the first dimension holds, and one item in it.
+    // One workgroup more than fits the first dimension, with one item in it.
     let n = MAX_GROUPS * kernels::GROUP + 1;
     let [x, y, _] = kernels::groups(n);
     if y < 2 || u64::from(x) * u64::from(y) <= u64::from(MAX_GROUPS) {
@@ -70,8 +70,8 @@ fn record<T>(label: &str, build: impl FnOnce(&mut Plan) -> Result<T, PlanError>)
 
 pub(super) fn round_trip(opener: &dyn Opener) -> Result<(), String> {
     let data: Vec<Vec<u8>> = (1..20).map(|i| plans::bytes(&plans::numbers(i * i * 50, i))).collect();
-    let plan = record("there and back", |plan| {
-        // All up before the first comes down, and the first once more at the end.
+    let plan = record("round trip", |plan| {
+        // All uploads before the first download, and the first slot once more at the end.
         let slots = data.iter().map(|d| plan.upload(d.clone(), "there")).collect::<Result<Vec<_>, _>>()?;
         for slot in slots.iter().chain(slots.first()) {
             plan.download(*slot)?;

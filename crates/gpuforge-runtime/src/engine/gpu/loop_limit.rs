@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Gpu;
+use super::GpuEngine;
 use crate::{
     engine::{BlockId, Engine as _, EngineError, Job},
     kernel::{Access, CpuReferenceError, Kernel, KernelCall, put_words, words},
@@ -81,7 +81,7 @@ fn verified(seed: u32, states: &[u8]) -> u32 {
 }
 
 /// Runs the probe.
-pub(super) fn probe(gpu: &Gpu) -> Result<u32, EngineError> {
+pub(super) fn probe(gpu: &GpuEngine) -> Result<u32, EngineError> {
     let seed = 0x9e37_79b9;
     let plan = plan(seed).map_err(|e| EngineError::Validation { reason: e.to_string() })?;
     let mut blocks: Vec<BlockId> = Vec::new();

@@ -50,7 +50,7 @@ pub use open::{AdapterChoice, AdapterSummary, ExternalDevice};
 const OPEN_DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline for creating a buffer, while the device may compile or copy for other callers.
 const CREATE_DEADLINE: Duration = Duration::from_secs(30);
-/// Deadline for closing a device; see [`Gpu`]'s `Drop`.
+/// Deadline for closing a device; see [`GpuEngine`]'s `Drop`.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 /// How often a waiting caller checks whether another caller found the device hung.
 const HEALTH_POLL: Duration = Duration::from_millis(50);
@@ -70,7 +70,7 @@ pub struct GpuOpener {
 
 impl Opener for GpuOpener {
     fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
-        Ok(Arc::new(Gpu::open_with(self)?))
+        Ok(Arc::new(GpuEngine::open_with(self)?))
     }
 }
 
@@ -129,7 +129,7 @@ impl SharedHealth {
 }
 
 /// A GPU behind its device thread.
-pub struct Gpu {
+pub struct GpuEngine {
     info: DeviceInfo,
     /// `None` only while it is being dropped.
     requests: Option<Sender<DeviceRequest>>,
@@ -146,10 +146,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Gpu {
+impl GpuEngine {
     /// Opens the chosen adapter with default options.
     pub fn open(choice: AdapterChoice) -> Result<Self, EngineError> {
-        Gpu::open_with(&GpuOpener { choice, ..GpuOpener::default() })
+        GpuEngine::open_with(&GpuOpener { choice, ..GpuOpener::default() })
     }
 
     /// Opens an adapter on a new device thread.
@@ -176,7 +176,7 @@ impl Gpu {
                 return Err(unavailable("the device thread ended".to_owned()));
             }
         };
-        Ok(Gpu {
+        Ok(GpuEngine {
             info,
             requests: Some(requests),
             shared,
@@ -246,7 +246,7 @@ impl Gpu {
     }
 }
 
-impl Engine for Gpu {
+impl Engine for GpuEngine {
     fn caps(&self) -> &Caps {
         &self.info.caps
     }
@@ -305,7 +305,7 @@ impl Engine for Gpu {
     }
 }
 
-impl Drop for Gpu {
+impl Drop for GpuEngine {
     /// Waits until the driver has closed the device: a process that exits while a thread is still inside the driver
     /// crashes in the driver's exit handlers. A hung device is not waited for.
     fn drop(&mut self) {
