@@ -40,7 +40,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
             times.push(took);
         }
         for line in once(&ours, &reusing)?.0.lines().skip(1) {
-            reused.push(line.parse().with_context(|| format!("no number: {line:?}"))?);
+            reused.push(line.parse().with_context(|| format!("not a number: {line:?}"))?);
         }
     }
     let [cold, bare, cached, reused] = [cold, bare, cached, reused].map(|times| Sample::of(&times));

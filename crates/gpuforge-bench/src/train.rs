@@ -31,7 +31,7 @@ const SHARE: f64 = 1.0 / 0.8;
 
 /// A model, its batch, steps per round and rounds.
 struct Case {
-    shape: fn() -> Architecture,
+    architecture: fn() -> Architecture,
     window: usize,
     batch: usize,
     steps: usize,
@@ -41,9 +41,9 @@ struct Case {
 }
 
 const CASES: [Case; 3] = [
-    Case { shape: mlp, window: 1, batch: 256, steps: 200, rounds: 15, has_target: true },
-    Case { shape: mlp, window: 1, batch: 4096, steps: 20, rounds: 15, has_target: true },
-    Case { shape: transformer, window: 32, batch: 8, steps: 1, rounds: 5, has_target: false },
+    Case { architecture: mlp, window: 1, batch: 256, steps: 200, rounds: 15, has_target: true },
+    Case { architecture: mlp, window: 1, batch: 4096, steps: 20, rounds: 15, has_target: true },
+    Case { architecture: transformer, window: 32, batch: 8, steps: 1, rounds: 5, has_target: false },
 ];
 
 fn mlp() -> Architecture {
@@ -76,8 +76,8 @@ pub(crate) fn run() -> Result<Vec<Row>> {
 }
 
 fn label(case: &Case) -> String {
-    let shape = (case.shape)();
-    let what = match shape {
+    let architecture = (case.architecture)();
+    let what = match architecture {
         Architecture::Mlp { .. } => "MLP 111-128-64-1".to_owned(),
         other => format!("{} 256/8/6, window {}", other.name(), case.window),
     };
@@ -103,8 +103,8 @@ impl Ours {
         let mut samples: Vec<u32> = (0..ends.len() as u32).collect();
         rng.shuffle(&mut samples);
         let order = backend.order(&samples);
-        let spec = ModelSpec { shape: (case.shape)(), features: FEATURES, window: case.window, outputs: 1 };
-        let net = Net::begin(&spec, 1, &backend);
+        let spec = ModelSpec { architecture: (case.architecture)(), features: FEATURES, window: case.window, outputs: 1 };
+        let net = Net::init(&spec, 1, &backend);
         let table = DeviceTable::from_parts(backend, rows, &ends, targets, case.window);
         Ok(Ours { table, net, order, at: 0 })
     }
@@ -123,7 +123,7 @@ impl Ours {
                 let scalars = self.table.backend.scalars(gradient.scalars).map_err(|why| anyhow!(why))?;
                 let norm = scalars.get(1).copied().unwrap_or(f32::NAN);
                 ensure!(norm.is_finite(), "the gradient is NaN");
-                self.net.step(gradient.flat, how.shorten(norm), 1e-4, &how);
+                self.net.step(gradient.flat, how.clip_factor(norm), 1e-4, &how);
             }
             Ok(())
         })?;
@@ -167,7 +167,7 @@ struct Peer {
 impl Peer {
     fn start(name: &str, script: &str, case: &Case) -> Result<Peer> {
         let python = std::env::var("GPUFORGE_BENCH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let model = (case.shape)().name();
+        let model = (case.architecture)().name();
         let sizes = [FEATURES, case.window, case.batch, case.steps, ROWS].map(|n| n.to_string());
         let mut command = Command::new(python);
         command.args(["-c", script, model]).args(sizes).env("JAX_PLATFORMS", "cpu");

@@ -2,7 +2,7 @@
 //! Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011).
 //!
 //! Element `a` of a seed's stream is word `a mod 4` of Philox with key `seed` and counter `a / 4` (words: low, high, distribution,
-//! 0; the third word is 1 for normal numbers, so that they are independent of uniform ones of the same seed). No number depends
+//! 0; the third word is 1 for normal numbers, so that they are independent of uniform ones of the same seed). No value depends
 //! on another: `uniform(n, seed, offset)[i]` is `uniform(n + offset, seed, 0)[i + offset]`, and partitions are exact.
 //! - **Bits** and **uniform** are bit-identical on every backend. Uniform: the leading 24 bits × 2⁻²⁴, in [0, 1).
 //! - **Normal** is Box-Muller on two words of a counter: the radius is √(-2 ln u), u the leading 24 bits of a word (never zero)

@@ -1,4 +1,4 @@
-// One step of a recurrence over integers; its twin is `advance` in src/selftest.rs.
+// One step of a recurrence over integers; its CPU reference is `advance` in src/selftest.rs.
 struct Params { v: array<vec4<u32>, 4> }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<u32>;

@@ -98,7 +98,7 @@ fn explicit_placement_wins_and_needs_no_model() {
     let error = forge
         .run_with(&square(8), RunOptions { placement: PlacementPolicy::Only(99), keep_on_device: false })
         .unwrap_err();
-    assert!(error.to_string().contains("no place 99"), "{error}");
+    assert!(error.to_string().contains("no backend 99"), "{error}");
 }
 
 #[test]

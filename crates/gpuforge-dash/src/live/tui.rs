@@ -23,7 +23,7 @@ use super::{
     view::{ConnectionState, LiveView},
 };
 
-/// Minimum width for panels side by side.
+/// Minimum width for two columns of panels.
 const WIDE: u16 = 120;
 /// Timeout of waiting for a key before polling the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -82,7 +82,7 @@ impl Tile<1> {
     }
 }
 
-/// Bars of a column before its first cache-line boundary, counted from the boundary before it.
+/// Bars of a column before the first boundary of a cache line, counted from the boundary before it.
 pub(super) fn misalignment(column: &[f64]) -> usize {
     column.as_ptr() as usize % CACHE_LINE / size_of::<f64>()
 }
