@@ -69,8 +69,8 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         }
         Err(error) => eprintln!("batch: no device: {error}"),
     }
-    let small = format!("{XORS} XORs of {XOR_BYTES} bytes on the processor");
-    let large = format!("{PRODUCTS} products {SIDE}x{SIDE} on the processor");
+    let small = format!("{XORS} XORs of {XOR_BYTES} bytes on the CPU");
+    let large = format!("{PRODUCTS} products {SIDE}x{SIDE} on the CPU");
     for (case, ops) in [(small, &xors), (large, &products)] {
         let times = interleaved(&router, ops, CPU, MANY)?;
         let (ours, peer) = (Sample::of(&times.batched), Sample::of(&times.one_by_one));

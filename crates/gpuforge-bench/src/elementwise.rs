@@ -96,13 +96,13 @@ fn on_cpu(name: &str, n: usize, repeats: usize, rounds: usize, share: f64) -> Re
     Ok(vec![
         Row::vs_peer(
             BENCH,
-            &format!("a*2 + 1, {name}, processor"),
+            &format!("a*2 + 1, {name}, CPU"),
             &simple,
             "memcpy",
             &copy,
             Some(1.0 / share),
         ),
-        Row::vs_peer(BENCH, &format!("a*b + c, {name}, processor"), &three, "two memcpys", &twice, None),
+        Row::vs_peer(BENCH, &format!("a*b + c, {name}, CPU"), &three, "two memcpys", &twice, None),
     ])
 }
 

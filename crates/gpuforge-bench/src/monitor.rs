@@ -128,7 +128,7 @@ fn total(text: &str) -> Option<f64> {
     of("totals:").or_else(|| of("summary:"))?.trim().parse().ok()
 }
 
-/// What a program of the library's users does, with the processor alone: indicators, operations, a batch.
+/// What a program of the library's users does, with the CPU alone: indicators, operations, a batch.
 pub(crate) fn work_main() -> Result<()> {
     let forge = Forge::new();
     let on_cpu = || RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };

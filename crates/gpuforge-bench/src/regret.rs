@@ -213,7 +213,7 @@ fn rows_of(set_up: &str, v: &RegretSummary, n: usize) -> Vec<Row> {
     vec![
         limit(format!("{set_up}: geometric mean"), v.ours.0, 1.05, n, "x"),
         limit(format!("{set_up}: worst"), v.ours.1, 1.5, n, "x"),
-        plain("always on the processor, geometric mean", v.cpu.0),
+        plain("always on the CPU, geometric mean", v.cpu.0),
         plain("always on the device, geometric mean", v.gpu.0),
     ]
 }
@@ -249,10 +249,10 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let v = summarise(&router, &there)?;
     eprintln!("slowed: the device wins {:.0} % of the cells", v.device_wins * 100.0);
     ensure!((0.3..=0.7).contains(&v.device_wins), "one side wins too rarely: the set-up says nothing");
-    rows.extend(rows_of("slowed processor", &v, there.len()));
+    rows.extend(rows_of("slowed CPU", &v, there.len()));
     let least = v.cpu.0.min(v.gpu.0);
     rows.push(limit(
-        "slowed processor: ours ÷ the better constant".to_owned(),
+        "slowed CPU: ours ÷ the better constant".to_owned(),
         v.ours.0 / least,
         1.0,
         there.len(),

@@ -85,7 +85,7 @@ impl fmt::Display for Reason {
             Reason::Faster { factor } => write!(f, "predicted {factor:.1} times faster than the next"),
             Reason::OthersCannot => write!(f, "the others cannot take it"),
             Reason::NotMeasured => write!(f, "nothing was measured yet: gpuforge calibrate"),
-            Reason::Small => write!(f, "the setting `device_min_bytes` keeps small work on the processor"),
+            Reason::Small => write!(f, "the setting `device_min_bytes` keeps small work on the CPU"),
             Reason::Exploring => write!(f, "to learn whether the model is right about it"),
             Reason::Fallback => write!(f, "the device failed"),
             Reason::MultiDevice => write!(f, "several places share it, each by its speed"),

@@ -42,7 +42,7 @@ pub fn choose(inventory: &Inventory) -> Choice {
         },
         None => Choice {
             device: "cpu".to_owned(),
-            name: cpu.and_then(|c| c.brand.clone()).unwrap_or_else(|| "processor".to_owned()),
+            name: cpu.and_then(|c| c.brand.clone()).unwrap_or_else(|| "CPU".to_owned()),
             reason,
             threads,
             threads_reason,

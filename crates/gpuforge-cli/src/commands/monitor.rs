@@ -180,7 +180,7 @@ fn describe(inventory: &Inventory) -> MachineInfo {
         let threads = cpu.available.or(cpu.logical).map(|n| format!("{n} threads"));
         let parts = [threads, cpu.simd.clone(), cpu.memory_limit_bytes.or(cpu.memory_bytes).map(size)];
         let detail: Vec<String> = parts.into_iter().flatten().collect();
-        let name = cpu.brand.clone().unwrap_or_else(|| "processor".to_owned());
+        let name = cpu.brand.clone().unwrap_or_else(|| "CPU".to_owned());
         devices.push(InfoRow::new(name, "usable", detail.join(" · ")));
     }
     let choice = choose(inventory);

@@ -106,7 +106,7 @@ pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
 }
 
-/// Does cutting into parts of at most `most` items and joining them give the same bits as the whole, on the processor?
+/// Does cutting into parts of at most `most` items and joining them give the same bits as the whole, on the CPU?
 pub(crate) fn parts_join(op: &dyn Op, most: usize) {
     let whole = on_cpu(op, 1);
     let items = op.items().unwrap();
