@@ -9,114 +9,116 @@ use crate::{
     net::{OptimiserConfig, Precision},
 };
 
-/// What is done about a step that gives no finite number.
+/// Policy for a step whose loss or gradient is NaN or infinite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnNan {
-    /// Training ends with an error.
+    /// Stop with an error.
     Stop,
-    /// The batch is left out.
+    /// Skip the batch.
     Skip,
-    /// The parameters of the last checkpoint come back, and the rate is halved.
+    /// Restore the last checkpoint's parameters and halve the learning rate.
     ReduceLr,
 }
 
-/// Samples of a step.
+/// Samples per step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BatchSize {
-    /// Measured when training begins.
+    /// Chosen by short trials when training starts.
     Auto,
-    /// So many.
+    /// Fixed.
     Of(usize),
 }
 
-/// Which data, without the data.
+/// Fingerprint of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// Rows of features.
     pub rows: usize,
-    /// Windows with targets.
+    /// Samples: windows with targets.
     pub samples: usize,
-    /// Of targets and places in time.
+    /// Hash of targets and time indices.
     pub hash: String,
 }
 
 impl Fingerprint {
-    /// Of a data set.
+    /// The fingerprint of a dataset.
     pub fn of(data: &Dataset) -> Fingerprint {
         let samples = &data.samples;
-        let words = samples.target.iter().map(|y| y.to_bits()).chain(samples.at.iter().copied());
-        // FNV-1a over words: told apart are data that were changed, not data that were forged.
+        let words = samples.target.iter().map(|y| y.to_bits()).chain(samples.time_index.iter().copied());
+        // FNV-1a over 32-bit words: detects changed data, not forged data.
         let hash =
             words.fold(0xcbf2_9ce4_8422_2325u64, |h, w| (h ^ u64::from(w)).wrapping_mul(0x100_0000_01b3));
-        Fingerprint { rows: data.count, samples: samples.len(), hash: format!("{hash:016x}") }
+        Fingerprint { rows: data.row_count, samples: samples.len(), hash: format!("{hash:016x}") }
     }
 }
 
-/// Everything that a result depends on.
+/// Training configuration: everything that a result depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
-    /// How the data set is made.
+    /// How the dataset is built.
     pub recipe: Recipe,
-    /// Which data.
+    /// Fingerprint of the dataset.
     pub data: Fingerprint,
-    /// How time is divided.
-    pub shares: SplitConfig,
-    /// Which fold, from 0.
+    /// Walk-forward split.
+    #[serde(rename = "shares")]
+    pub split: SplitConfig,
+    /// Fold index, from 0.
     pub fold: usize,
-    /// Which function.
+    /// Architecture.
     pub spec: ModelSpec,
-    /// How steps are made.
-    pub steps: OptimiserConfig,
-    /// How often every sample is seen.
+    /// Optimiser settings.
+    #[serde(rename = "steps")]
+    pub optimiser: OptimiserConfig,
+    /// Epochs, at most.
     pub epochs: usize,
-    /// Samples of a step.
+    /// Samples per step.
     pub batch: BatchSize,
-    /// Epochs without a better validation before training ends; 0 never ends early.
+    /// Early stopping: epochs without a better validation loss; 0 disables it.
     pub patience: usize,
-    /// What is done about a step that gives no finite number.
+    /// Policy for a step whose loss or gradient is NaN or infinite.
     pub on_nan: OnNan,
-    /// Of parameters and orders.
+    /// Seed of initial weights and sample order.
     pub seed: u64,
-    /// Keep less between forward and backward, and compute it again? Also done where memory is short.
+    /// Gradient checkpointing: recompute activations in the backward pass. Also enabled when memory is short.
     pub recompute: bool,
-    /// In what activations are computed.
+    /// Precision of activations.
     pub precision: Precision,
 }
 
 impl TrainConfig {
-    /// Are the numbers possible?
+    /// Validates the settings.
     pub fn check(&self) -> Result<(), TrainError> {
         self.recipe.check()?;
         self.spec.check()?;
-        let wrong = |what, value: String, rule| Err(TrainError::Setting { what, value, rule });
-        let steps = &self.steps;
+        let invalid = |what, value: String, rule| Err(TrainError::InvalidSetting { what, value, rule });
+        let optimiser = &self.optimiser;
         if self.epochs == 0 {
-            return wrong("--epochs", "0".to_owned(), "at least 1");
+            return invalid("--epochs", "0".to_owned(), "at least 1");
         }
         if self.batch == BatchSize::Of(0) {
-            return wrong("--batch-size", "0".to_owned(), "at least 1, or auto");
+            return invalid("--batch-size", "0".to_owned(), "at least 1, or auto");
         }
-        if !(steps.rate > 0.0 && steps.rate.is_finite()) {
-            return wrong("--lr", steps.rate.to_string(), "above 0");
+        if !(optimiser.learning_rate > 0.0 && optimiser.learning_rate.is_finite()) {
+            return invalid("--lr", optimiser.learning_rate.to_string(), "above 0");
         }
-        if !(0.0..1.0).contains(&steps.warm_up) {
-            return wrong("--warm-up", steps.warm_up.to_string(), "a share from 0 to below 1");
+        if !(0.0..1.0).contains(&optimiser.warm_up) {
+            return invalid("--warm-up", optimiser.warm_up.to_string(), "a share from 0 to below 1");
         }
-        if !(steps.decay >= 0.0 && steps.clip >= 0.0) {
-            return wrong(
+        if !(optimiser.weight_decay >= 0.0 && optimiser.clip_norm >= 0.0) {
+            return invalid(
                 "--weight-decay or --clip-norm",
-                format!("{} {}", steps.decay, steps.clip),
+                format!("{} {}", optimiser.weight_decay, optimiser.clip_norm),
                 "not below 0",
             );
         }
         Ok(())
     }
 
-    /// The first thing in which two trainings differ: what it is called, there and here.
+    /// The first setting in which two configurations differ: its path, the value there and here.
     pub fn difference(&self, other: &TrainConfig) -> Option<(String, String, String)> {
-        let value = |setup: &TrainConfig| serde_json::to_value(setup).unwrap_or_default();
+        let value = |config: &TrainConfig| serde_json::to_value(config).unwrap_or_default();
         differ("", &value(self), &value(other))
     }
 }
@@ -135,7 +137,7 @@ fn differ(name: &str, a: &serde_json::Value, b: &serde_json::Value) -> Option<(S
     }
 }
 
-/// What targets are divided by: the root mean square of the training part's; 1 for classes.
+/// Target scale: RMS of the training targets; 1 for classes.
 pub fn scale(data: &Dataset, train: &[u32]) -> f32 {
     if matches!(data.recipe.target, Target::Direction | Target::TripleBarrier { .. }) {
         return 1.0;
@@ -146,7 +148,7 @@ pub fn scale(data: &Dataset, train: &[u32]) -> f32 {
     if mean > 0.0 && mean.is_finite() { mean } else { 1.0 }
 }
 
-/// An error where the training part's targets are all the same.
+/// Fails if all training targets are equal.
 pub fn check_classes(data: &Dataset, train: &[u32]) -> Result<(), TrainError> {
     let of = |i: &u32| data.samples.target.get(*i as usize).copied();
     let mut all = train.iter().filter_map(of);

@@ -1,6 +1,6 @@
-//! Device-resident dataset: features and targets are uploaded once, an epoch's order once per epoch; a step draws its
-//! batch by index and downloads two numbers. Every transferred byte is counted here, and nowhere else in this crate do
-//! tensors meet host memory (a test reads the sources).
+//! Device-resident dataset: features and targets are uploaded once, an epoch's order once per epoch; a step gathers its
+//! batch by index and downloads two scalars. Every transferred byte is counted here; no other file of this crate moves tensors
+//! to or from host memory (a test reads the sources).
 
 use std::{
     ops::Range,
@@ -24,7 +24,7 @@ use crate::{
     shared_device::SharedDevice,
 };
 
-/// Bytes between host and device, by what they are.
+/// Counters of host-device transfers, by kind.
 #[derive(Debug, Default)]
 pub struct TransferMeter {
     features: AtomicU64,
@@ -32,28 +32,29 @@ pub struct TransferMeter {
     orders: AtomicU64,
     parameters: AtomicU64,
     scalars: AtomicU64,
-    answers: AtomicU64,
+    predictions: AtomicU64,
 }
 
-/// What a meter shows.
+/// Transferred bytes by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TransferBytes {
-    /// Features, up.
+    /// Features, uploaded.
     pub features: u64,
-    /// Targets and places of windows, up.
+    /// Targets and window ends, uploaded.
     pub targets: u64,
-    /// Orders of epochs and lists of samples, up.
+    /// Sample orders and index lists, uploaded.
     pub orders: u64,
-    /// Parameters and moments, both ways: at the beginning, at checkpoints and at the end.
+    /// Parameters and moments, both directions: at start, at checkpoints and at the end.
     pub parameters: u64,
-    /// Losses and norms, down.
+    /// Losses and gradient norms, downloaded.
     pub scalars: u64,
-    /// Answers of the model, down: after epochs and at the end.
-    pub answers: u64,
+    /// Predictions, downloaded: after epochs and at the end.
+    #[serde(rename = "answers")]
+    pub predictions: u64,
 }
 
 impl TransferMeter {
-    /// So far.
+    /// Bytes so far.
     pub fn read(&self) -> TransferBytes {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TransferBytes {
@@ -62,79 +63,79 @@ impl TransferMeter {
             orders: of(&self.orders),
             parameters: of(&self.parameters),
             scalars: of(&self.scalars),
-            answers: of(&self.answers),
+            predictions: of(&self.predictions),
         }
     }
 }
 
-/// A device with its meter.
+/// A training device and its transfer meter.
 #[derive(Clone)]
 pub struct TrainBackend {
     /// Burn's device.
     pub device: Device,
-    /// What crossed.
+    /// Transfer counters.
     pub meter: Arc<TransferMeter>,
-    /// What a training may plan with of its memory, where that is known.
+    /// Memory budget for training, where known.
     pub memory: Option<u64>,
-    /// The same device as our runtime uses it, where it is a GPU that both share.
+    /// Handles of the same device in our runtime, if it is a shared GPU.
     pub shared: Option<SharedDevice>,
 }
 
-fn add(counter: &AtomicU64, numbers: usize) {
-    counter.fetch_add(4 * numbers as u64, Ordering::Relaxed);
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(4 * count as u64, Ordering::Relaxed);
 }
 
 impl TrainBackend {
-    /// A device with a new meter.
+    /// A device with zeroed counters.
     pub fn new(device: Device) -> TrainBackend {
         TrainBackend { device, meter: Arc::default(), memory: None, shared: None }
     }
 
     /// The CPU.
     pub fn cpu() -> TrainBackend {
-        TrainBackend { memory: resources::memory(), ..TrainBackend::new(Device::flex()) }
+        TrainBackend { memory: resources::memory_budget(), ..TrainBackend::new(Device::flex()) }
     }
 
-    /// A vector of parameters or moments, up.
+    /// Uploads a vector of parameters or moments.
     pub fn parameters(&self, values: &[f32]) -> Tensor<1> {
         add(&self.meter.parameters, values.len());
         Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), &self.device)
     }
 
-    /// The same, down.
+    /// Downloads a vector of parameters or moments.
     pub fn fetch(&self, values: Tensor<1>) -> Result<Vec<f32>, String> {
         let values = values.try_into_vec_as::<f32>().map_err(|e| e.to_string())?;
         add(&self.meter.parameters, values.len());
         Ok(values)
     }
 
-    /// Losses and norms, down.
+    /// Losses and gradient norms, downloaded.
     pub fn scalars(&self, values: Tensor<1>) -> Result<Vec<f32>, String> {
         let values = values.try_into_vec_as::<f32>().map_err(|e| e.to_string())?;
         add(&self.meter.scalars, values.len());
         Ok(values)
     }
 
-    /// Answers of a model, down.
-    pub fn answers(&self, values: Tensor<2>) -> Result<Vec<f32>, String> {
+    /// Downloads predictions.
+    pub fn fetch_predictions(&self, values: Tensor<2>) -> Result<Vec<f32>, String> {
         let values = values.try_into_vec_as::<f32>().map_err(|e| e.to_string())?;
-        add(&self.meter.answers, values.len());
+        add(&self.meter.predictions, values.len());
         Ok(values)
     }
 
-    /// A list of samples, up.
+    /// Uploads a list of sample indices.
     pub fn order(&self, samples: &[u32]) -> SampleOrder {
         add(&self.meter.orders, samples.len());
-        SampleOrder { there: self.whole(samples), here: self.is_host().then(|| samples.into()) }
+        SampleOrder { device: self.int_tensor(samples), host: self.is_host().then(|| samples.into()) }
     }
 
-    /// Rows of features, up.
+    /// Uploads feature rows.
     pub fn rows(&self, rows: HostRows) -> Tensor<2> {
         self.matrix(&self.meter.features, rows.values, rows.columns)
     }
 
-    /// What the CPU made, as a tensor of its own: nothing crosses.
-    pub(crate) fn own(&self, values: Vec<f32>) -> Tensor<1> {
+    /// Wraps a host vector as a tensor of the CPU backend; not counted as a transfer.
+    pub(crate) fn host_tensor(&self, values: Vec<f32>) -> Tensor<1> {
         let count = values.len();
         Tensor::from_data(TensorData::new(values, [count]), &self.device)
     }
@@ -143,7 +144,7 @@ impl TrainBackend {
         self.device == Device::flex()
     }
 
-    fn whole(&self, values: &[u32]) -> Tensor<1, Int> {
+    fn int_tensor(&self, values: &[u32]) -> Tensor<1, Int> {
         let values: Vec<i32> = values.iter().map(|i| *i as i32).collect();
         let count = values.len();
         Tensor::from_data(TensorData::new(values, [count]), &self.device)
@@ -156,47 +157,47 @@ impl TrainBackend {
     }
 }
 
-/// Features and targets of a data set on a device.
+/// Features and targets of a dataset, resident on a device.
 pub struct DeviceTable {
-    /// Where.
+    /// The device.
     pub backend: TrainBackend,
     /// `[rows, features]`.
     features: Tensor<2>,
     /// `[samples, outputs]`.
     targets: Tensor<2>,
     /// Last row of each sample's window.
-    ends: Tensor<1, Int>,
-    /// The same where the device is the CPU.
-    ends_here: Option<Arc<[u32]>>,
-    /// 1 - window to 0.
-    back: Tensor<2, Int>,
+    window_ends: Tensor<1, Int>,
+    /// The same in host memory, if the device is the CPU.
+    host_window_ends: Option<Arc<[u32]>>,
+    /// Row offsets of a window: 1 - window ..= 0.
+    window_offsets: Tensor<2, Int>,
     window: usize,
 }
 
-/// A list of samples on the device.
+/// Sample indices on the device, in training order.
 #[derive(Clone)]
 pub struct SampleOrder {
-    there: Tensor<1, Int>,
-    /// The same where the device is the CPU.
-    here: Option<Arc<[u32]>>,
+    device: Tensor<1, Int>,
+    /// The same in host memory, if the device is the CPU.
+    host: Option<Arc<[u32]>>,
 }
 
-/// Some samples of a table in host memory.
+/// A batch of a table that lies in host memory.
 #[derive(Clone, Copy)]
 pub(crate) struct HostBatch<'a> {
     features: &'a [f32],
     targets: &'a [f32],
-    ends: &'a [u32],
+    window_ends: &'a [u32],
     columns: usize,
     window: usize,
-    /// Numbers of a target.
+    /// Values per target.
     pub(crate) outputs: usize,
-    /// Which ones.
+    /// Sample indices.
     pub(crate) samples: &'a [u32],
 }
 
 impl<'a> HostBatch<'a> {
-    /// Others of the same table.
+    /// The same table with other samples.
     pub(crate) fn with<'b>(&self, samples: &'b [u32]) -> HostBatch<'b>
     where
         'a: 'b,
@@ -204,12 +205,13 @@ impl<'a> HostBatch<'a> {
         HostBatch { samples, ..*self }
     }
 
-    /// Copies the windows of all samples behind each other.
+    /// Gathers the windows of all samples contiguously.
     pub(crate) fn gather(&self, to: &mut [f32]) {
         let width = self.window * self.columns;
         for (to, sample) in to.chunks_exact_mut(width.max(1)).zip(self.samples) {
-            let end = self.ends.get(*sample as usize).map_or(0, |row| (*row as usize + 1) * self.columns);
-            // Rows of a window follow each other.
+            let end =
+                self.window_ends.get(*sample as usize).map_or(0, |row| (*row as usize + 1) * self.columns);
+            // Rows of a window are contiguous.
             match end.checked_sub(width).and_then(|first| self.features.get(first..end)) {
                 Some(window) => to.copy_from_slice(window),
                 None => to.fill(f32::NAN),
@@ -224,7 +226,7 @@ impl<'a> HostBatch<'a> {
     }
 }
 
-/// One batch on the device.
+/// A batch on the device.
 pub struct DeviceBatch {
     /// `[batch, window, features]`.
     pub x: Tensor<3>,
@@ -233,79 +235,84 @@ pub struct DeviceBatch {
 }
 
 impl DeviceTable {
-    /// Sends a data set up, once. Numbers of a regression are divided by `scale`; classes become columns of 0 and 1.
+    /// Uploads a dataset once. Regression targets are divided by `scale`; classes are one-hot encoded.
     pub fn new(backend: TrainBackend, data: &Dataset, scale: f32) -> Result<DeviceTable, TrainError> {
         let features = match &data.rows {
             Rows::Host(rows) => backend.rows(rows.clone()),
-            Rows::Device { features, runner } => crate::shared_device::adopt(features, runner, &backend)?,
+            Rows::Device { features, runner } => {
+                crate::shared_device::import_features(features, runner, &backend)?
+            }
         };
-        Ok(DeviceTable::over(backend, data, scale, features))
+        Ok(DeviceTable::with_features(backend, data, scale, features))
     }
 
-    /// With features that are on the device already.
-    fn over(backend: TrainBackend, data: &Dataset, scale: f32, features: Tensor<2>) -> DeviceTable {
+    /// With features that are already on the device.
+    fn with_features(backend: TrainBackend, data: &Dataset, scale: f32, features: Tensor<2>) -> DeviceTable {
         let outputs = data.recipe.target.outputs();
         let target = &data.samples.target;
-        let spread: Vec<f32> = match outputs {
+        let values: Vec<f32> = match outputs {
             1 => target.iter().map(|y| y / scale).collect(),
             _ => target.iter().flat_map(|y| (0..outputs).map(move |k| f32::from(*y == k as f32))).collect(),
         };
-        DeviceTable::from_parts(backend, features, &data.samples.row, spread, data.recipe.window)
+        DeviceTable::from_parts(backend, features, &data.samples.last_row, values, data.recipe.window)
     }
 
-    /// From a matrix of features, last rows of windows, and their targets, the values of a sample contiguous.
+    /// From a feature matrix, the last row of each window, and row-major targets.
     pub fn from_parts(
         backend: TrainBackend,
         features: Tensor<2>,
-        ends: &[u32],
+        window_ends: &[u32],
         targets: Vec<f32>,
         window: usize,
     ) -> DeviceTable {
-        let outputs = targets.len() / ends.len().max(1);
+        let outputs = targets.len() / window_ends.len().max(1);
         let targets = backend.matrix(&backend.meter.targets, targets, outputs);
-        add(&backend.meter.targets, ends.len());
-        let ends_here = backend.is_host().then(|| ends.into());
-        let ends = backend.whole(ends);
-        let back = Tensor::<1, Int>::arange(1 - window as i64..1, &backend.device).reshape([1, window]);
-        DeviceTable { backend, features, targets, ends, ends_here, back, window }
+        add(&backend.meter.targets, window_ends.len());
+        let host_window_ends = backend.is_host().then(|| window_ends.into());
+        let window_ends = backend.int_tensor(window_ends);
+        let window_offsets =
+            Tensor::<1, Int>::arange(1 - window as i64..1, &backend.device).reshape([1, window]);
+        DeviceTable { backend, features, targets, window_ends, host_window_ends, window_offsets, window }
     }
 
-    /// Numbers of a window.
+    /// Values per window.
     pub fn width(&self) -> usize {
         let [_, features] = self.features.dims();
         features * self.window
     }
 
-    /// The samples of a range of an order; nothing but indices is touched, and they are on the device.
-    pub fn draw(&self, order: &SampleOrder, of: Range<usize>) -> DeviceBatch {
-        let batch = of.len();
-        let samples = order.there.clone().slice([of]);
-        let ends = self.ends.clone().select(0, samples.clone());
+    /// Gathers a batch by index, on the device.
+    pub fn batch(&self, order: &SampleOrder, range: Range<usize>) -> DeviceBatch {
+        let batch = range.len();
+        let samples = order.device.clone().slice([range]);
+        let window_ends = self.window_ends.clone().select(0, samples.clone());
         let rows = match self.window {
-            1 => ends,
-            window => (ends.reshape([batch, 1]) + self.back.clone()).reshape([batch * window]),
+            1 => window_ends,
+            window => {
+                (window_ends.reshape([batch, 1]) + self.window_offsets.clone()).reshape([batch * window])
+            }
         };
         let [_, features] = self.features.dims();
         let x = self.features.clone().select(0, rows).reshape([batch, self.window, features]);
         DeviceBatch { x, y: self.targets.clone().select(0, samples) }
     }
 
-    /// Shows samples of a range of an order in host memory; `None` where the device is not the CPU.
-    pub(crate) fn on_host<T>(
+    /// Calls `f` with a batch in host memory; `None` if the device is not the CPU.
+    pub(crate) fn with_host_batch<T>(
         &self,
         order: &SampleOrder,
-        of: Range<usize>,
-        work: impl FnOnce(&HostBatch<'_>) -> T,
+        range: Range<usize>,
+        f: impl FnOnce(&HostBatch<'_>) -> T,
     ) -> Option<T> {
-        let ends = self.ends_here.as_deref()?;
-        let samples = order.here.as_deref()?.get(of)?;
+        let window_ends = self.host_window_ends.as_deref()?;
+        let samples = order.host.as_deref()?.get(range)?;
         let features = self.features.clone().try_into_primitive::<Flex>().ok()?;
         let targets = self.targets.clone().try_into_primitive::<Flex>().ok()?;
         let ([_, columns], [_, outputs]) = (self.features.dims(), self.targets.dims());
-        Some(work(&HostBatch {
+        Some(f(&HostBatch {
             features: features.as_slice()?,
             targets: targets.as_slice()?,
-            ends,
+            window_ends,
             columns,
             window: self.window,
             outputs,
@@ -313,10 +320,10 @@ impl DeviceTable {
         }))
     }
 
-    /// Feature permuted between the samples of a batch: column `feature` of `x` becomes that of `other`.
+    /// Permutes a feature between samples: column `feature` of `x` is replaced by that of `other`.
     pub fn permute_feature(x: Tensor<3>, other: Tensor<3>, feature: usize) -> Tensor<3> {
         let [batch, window, _] = x.dims();
-        let backend = [0..batch, 0..window, feature..feature + 1];
-        x.slice_assign(backend.clone(), other.slice(backend))
+        let column = [0..batch, 0..window, feature..feature + 1];
+        x.slice_assign(column.clone(), other.slice(column))
     }
 }

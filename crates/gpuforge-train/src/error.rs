@@ -6,32 +6,32 @@ use gpuforge_frame::FrameError;
 use gpuforge_indicators::select::SelectError;
 use gpuforge_indicators_gpu::features::FeatureError;
 
-/// Why there is no data set, no model or no answer.
+/// Why there is no dataset, no model or no prediction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// Bars cannot be read.
+    /// Reading bars failed.
     #[error(transparent)]
     Read(#[from] FrameError),
-    /// The selection of indicators cannot be read.
+    /// Invalid indicator selection.
     #[error("the selection of indicators: {0}")]
     Select(#[from] SelectError),
-    /// A model was made with an indicator that is not there.
+    /// A model uses an indicator that this version does not have.
     #[error(
         "{file} was made with `{selection}`, which cannot be selected here: {error}\n\
          hint: use the version of gpuforge that made it ({version}), or train again"
     )]
     UnknownIndicator {
-        /// The checkpoint or the card.
+        /// The checkpoint or model card.
         file: PathBuf,
-        /// What it was made with.
+        /// Its indicator selection.
         selection: String,
-        /// Who made it.
+        /// The version that wrote it.
         version: String,
-        /// Why not.
+        /// The cause.
         error: Box<SelectError>,
     },
-    /// Features cannot be made.
+    /// Computing features failed.
     #[error(transparent)]
     Features(#[from] FeatureError),
     /// No series is long enough for a window and its target.
@@ -41,43 +41,43 @@ pub enum TrainError {
          hint: give more bars, or lower --window, --horizon or the bars of --normalise"
     )]
     TooShort {
-        /// Series there are.
+        /// Number of series.
         series: usize,
         /// Bars of the longest.
         bars: usize,
         /// Bars that one sample needs.
         needed: usize,
-        /// Bars before the first row.
+        /// Warm-up: bars before the first row.
         before: usize,
-        /// Rows of a window.
+        /// Window length in rows.
         window: usize,
         /// Bars to the target.
         horizon: usize,
     },
-    /// A column without any number.
+    /// A feature without a finite value.
     #[error(
         "feature `{column}` has no finite value in any of {bars} bars\n\
          hint: leave it out, or give bars that have what it reads (volume, time)"
     )]
     EmptyFeature {
-        /// Which.
+        /// The feature.
         column: String,
         /// Bars of all series.
         bars: usize,
     },
-    /// No row at which every column has a value.
+    /// No row has a value in every column.
     #[error("no row has a value in every one of {columns} features\nhint: select fewer of them")]
     NoRows {
         /// Features.
         columns: usize,
     },
-    /// A column that knows what comes later.
+    /// A feature with look-ahead.
     #[error(
         "feature `{column}` looks ahead: its value at bar {bar} of series {series} changes when later bars are taken \
          away ({full} with them, {cut} without)\nhint: leave it out; a model that reads it cannot be used"
     )]
     LooksAhead {
-        /// Which.
+        /// The feature.
         column: String,
         /// In which series.
         series: usize,
@@ -85,50 +85,50 @@ pub enum TrainError {
         bar: usize,
         /// With all bars.
         full: f32,
-        /// Without the later ones.
+        /// Without the later bars.
         cut: f32,
     },
-    /// Parts that know of each other.
+    /// Leakage between split parts.
     #[error(transparent)]
     Leak(#[from] crate::data::split::Leak),
     /// A part of the split would be (nearly) empty.
     #[error(
-        "the {part} part would have {samples} samples, at least {least} are needed ({positions} points of time, \
+        "the {part} part would have {samples} samples, at least {min} are needed ({positions} time steps, \
          {folds} folds, an embargo of {embargo})\nhint: give more bars, or lower --folds, --embargo or --horizon"
     )]
-    SmallPart {
-        /// Which.
+    PartTooSmall {
+        /// The part.
         part: &'static str,
-        /// How many it would have.
+        /// Samples it would have.
         samples: usize,
-        /// How many it must have.
-        least: usize,
-        /// Points of time to divide.
+        /// Samples it must have.
+        min: usize,
+        /// Time steps to split.
         positions: usize,
-        /// Folds that were asked for.
+        /// Requested folds.
         folds: usize,
-        /// Points of time between parts.
+        /// Time steps between parts.
         embargo: usize,
     },
-    /// Nothing to learn.
+    /// All training targets are equal.
     #[error(
-        "all {samples} targets of the training part are `{class}`: there is nothing to on_event apart\n\
-         hint: choose another --target or --horizon, or bars in which something happens"
+        "all {samples} targets of the training part are `{class}`: there is nothing to learn\n\
+         hint: choose another --target or --horizon, or other bars"
     )]
     OneClass {
-        /// How many.
+        /// Number of entries.
         samples: usize,
-        /// Which.
+        /// The class.
         class: String,
     },
-    /// A setting that makes no sense.
+    /// A setting out of range.
     #[error("{what} is {value}: {rule}")]
-    Setting {
-        /// Which.
+    InvalidSetting {
+        /// The setting.
         what: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// Its valid range.
         rule: &'static str,
     },
     /// A step whose loss or gradient is NaN or infinite.
@@ -137,62 +137,62 @@ pub enum TrainError {
          hint: lower --lr, leave the feature out, or go on with --on-nan skip or reduce-lr"
     )]
     NotFinite {
-        /// Which step.
+        /// The step.
         step: u64,
-        /// In which epoch.
+        /// The epoch.
         epoch: usize,
-        /// The batch of that epoch.
+        /// The batch within the epoch.
         batch: usize,
         /// Loss or gradient.
         what: &'static str,
-        /// The feature, the symbol and the time, or that none is to nan_source.
+        /// The offending feature, symbol and bar, or that every feature is finite.
         cause: String,
     },
-    /// Skipped too often in a row.
+    /// Too many skipped batches in a row.
     #[error(
-        "{count} batches in a row gave no finite gradient, the last at step {step}: {cause}\nhint: lower --lr"
+        "{count} consecutive batches had a NaN or infinite gradient, the last at step {step}: {cause}\nhint: lower --lr"
     )]
     NeverFinite {
-        /// How many.
+        /// Number of entries.
         count: usize,
         /// The last.
         step: u64,
         /// Of the last.
         cause: String,
     },
-    /// A file of ours that was changed or cut off.
-    #[error("{file} is not a {what} of ours: {why}\nhint: {next}")]
-    Damaged {
+    /// A corrupt or truncated file.
+    #[error("{file} is not a valid {what}: {why}\nhint: {next}")]
+    Corrupt {
         /// Which file.
         file: PathBuf,
-        /// What it should be.
+        /// The expected kind of file.
         what: &'static str,
-        /// Why it is none.
+        /// What is wrong with it.
         why: String,
-        /// What to do.
+        /// The hint.
         next: &'static str,
     },
-    /// A file of another time.
+    /// A file of another format version.
     #[error(
         "{file} has format {found}, this version reads {known}\n\
          hint: use the version of gpuforge that wrote it ({version}), or train again without --resume"
     )]
-    OtherVersion {
+    FormatVersion {
         /// Which file.
         file: PathBuf,
         /// Its format.
         found: u32,
-        /// The one we read.
+        /// The supported format.
         known: u32,
-        /// Who wrote it.
+        /// The version that wrote it.
         version: String,
     },
-    /// A checkpoint of another training.
+    /// A checkpoint of another configuration.
     #[error(
-        "{file} belongs to another training: {what} was {then}, now it is {now}\n\
+        "{file} belongs to another configuration: {what} was {then}, now it is {now}\n\
          hint: repeat the options of the first run, or train into another --out"
     )]
-    OtherTraining {
+    ConfigMismatch {
         /// Which file.
         file: PathBuf,
         /// What differs.
@@ -202,43 +202,43 @@ pub enum TrainError {
         /// In this run.
         now: String,
     },
-    /// A file that cannot be read or written.
+    /// File I/O failed.
     #[error("{what} {file}: {error}")]
     File {
-        /// What was done.
+        /// The operation.
         what: &'static str,
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The cause.
         error: std::io::Error,
     },
     /// The device failed.
-    #[error("the device failed at step {step}: {why}\nhint: --device cpu goes on with --resume")]
+    #[error("the device failed at step {step}: {why}\nhint: continue with --device cpu --resume")]
     Device {
         /// At which step.
         step: u64,
-        /// What was said.
+        /// The backend's message.
         why: String,
     },
-    /// No memory, even for the smallest batch.
+    /// Out of memory even with the smallest batch.
     #[error(
-        "no memory for a batch of {batch} samples: {why}\nhint: a smaller --model or --window, or --device cpu"
+        "out of memory with a batch of {batch} samples: {why}\nhint: a smaller --model or --window, or --device cpu"
     )]
-    Memory {
+    OutOfMemory {
         /// The batch that did not fit.
         batch: usize,
-        /// What was said.
+        /// The backend's message.
         why: String,
     },
-    /// The device does not compute in what was asked for.
-    #[error("{device} does not compute in {precision}\nhint: --precision f32")]
+    /// The device does not support the precision.
+    #[error("{device} does not support {precision}\nhint: --precision f32")]
     Precision {
-        /// What was asked for.
+        /// The requested precision.
         precision: &'static str,
         /// Which device.
         device: String,
     },
-    /// No device.
-    #[error("no GPU can be used: {0}\nhint: --device cpu")]
+    /// No usable GPU.
+    #[error("no usable GPU: {0}\nhint: --device cpu")]
     NoGpu(String),
 }

@@ -1,7 +1,7 @@
 //! Training loop: epochs of checked steps, checkpoints, and recovery from non-finite numbers, OOM and device lost.
 //!
-//! A training is a function of its [`TrainConfig`] and its data: orders and first parameters come from the seed, so that a run that
-//! was killed and resumed ends with the weights of one that was not (CPU; devices do not promise the order of sums).
+//! A run is a function of its [`TrainConfig`] and its data: shuffles and initial weights come from the seed, so a run that was
+//! killed and resumed ends with bit-identical weights (on the CPU; devices do not guarantee the summation order).
 
 mod batch_size;
 mod fault;
@@ -26,164 +26,169 @@ use crate::{
 };
 pub use fault::{Fault, Faults};
 
-/// Batches without a finite gradient, one after the other, that are too many.
-const MAX_CONSECUTIVE: usize = 10;
-/// Numbers of activations of answers that are made at once.
+/// Consecutive non-finite batches after which training stops.
+const MAX_CONSECUTIVE_FAILURES: usize = 10;
+/// Activation values per inference batch.
 const INFERENCE_VALUES: usize = 1 << 20;
-/// What losses are multiplied by at first where gradients have 16 bits of a narrow range, and at most.
-const FIRST_SCALE: f32 = 4096.0;
-const MOST_SCALE: f32 = 65536.0;
-/// Steps that must go well before it is doubled.
-const STEADY: u32 = 500;
-/// Purpose of the random numbers of an epoch's order.
+/// Dynamic loss scaling for f16: initial and maximum scale.
+const INITIAL_LOSS_SCALE: f32 = 4096.0;
+const MAX_LOSS_SCALE: f32 = 65536.0;
+/// Finite steps before the loss scale is doubled.
+const LOSS_SCALE_GROWTH_STEPS: u32 = 500;
+/// RNG stream of the epoch shuffles.
 const ORDER: u64 = 1 << 32;
 
-/// The same table elsewhere, and what that is called: for a backend that was lost, and how often that happened.
+/// Recovery callback: given the lost backend and the number of losses so far, a table on another device and its name.
 pub type DeviceRecovery<'a> = dyn Fn(&TrainBackend, usize) -> Result<(DeviceTable, String), TrainError> + 'a;
 
-/// What is to be done.
+/// Input of [`fit`].
 pub struct FitJob<'a> {
-    /// What is learned.
-    pub setup: &'a TrainConfig,
-    /// From what.
+    /// Configuration.
+    pub config: &'a TrainConfig,
+    /// Dataset.
     pub data: &'a Dataset,
-    /// From which part of it.
+    /// Fold.
     pub fold: &'a Fold,
-    /// What targets are divided by.
+    /// Target scale.
     pub scale: f32,
-    /// Where checkpoints go.
+    /// Checkpoint file.
     pub file: Option<PathBuf>,
-    /// Steps between checkpoints; one is written after every epoch in any case.
+    /// Steps between checkpoints, beside the one after every epoch.
     pub every: Option<u64>,
-    /// Go on from the checkpoint that is there?
+    /// Resume from the existing checkpoint.
     pub resume: bool,
-    /// What to go on with, should the device be lost.
+    /// Called when the device is lost.
     pub recover: Option<&'a DeviceRecovery<'a>>,
-    /// Failures on purpose, for tests.
+    /// Fault injection for tests.
     pub faults: Faults,
 }
 
-/// What happens.
+/// Training events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Training begins or goes on.
-    Init {
-        /// Steps that are done already.
+    /// Training started or resumed.
+    Started {
+        /// Steps already done.
         step: u64,
-        /// Samples of a step.
+        /// Samples per step.
         batch: usize,
-        /// How that was settled.
+        /// How the batch size was chosen.
         why: String,
     },
-    /// A step was made.
+    /// A step was applied.
     Step(StepProgress),
-    /// An epoch is done.
+    /// An epoch ended.
     Epoch(Epoch),
-    /// A batch was left out.
+    /// A non-finite batch was skipped.
     Skipped {
         /// Why.
         error: String,
     },
-    /// Memory ran out; batches are smaller now.
+    /// Out of memory: the batch size was halved.
     BatchHalved {
-        /// Samples of a step from now on.
+        /// New batch size.
         batch: usize,
     },
-    /// Gradients did not fit 16 bits; losses are multiplied by less now.
-    Rescaled {
-        /// By that.
+    /// f16 gradients overflowed: the loss scale was halved.
+    LossScaleReduced {
+        /// New loss scale.
         scale: f32,
     },
-    /// The device was lost; another goes on.
+    /// The device was lost; training continues on another one.
     Recovered {
-        /// From which step.
+        /// Step of the restored checkpoint.
         step: u64,
-        /// Which one.
+        /// The new device.
         device: String,
-        /// What was said.
+        /// The backend's message.
         why: String,
     },
-    /// Validation got no better for long enough.
-    Early {
+    /// Early stopping.
+    EarlyStop {
         /// The best epoch.
         best: usize,
     },
 }
 
-/// How far it is.
+/// Metrics of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepProgress {
-    /// Steps.
+    /// Step number.
     pub step: u64,
     /// The epoch, from 0.
     pub epoch: usize,
-    /// Share of all samples of all epochs that are done.
+    /// Fraction of the training done.
     pub done: f64,
     /// Loss of this step.
     pub loss: f32,
-    /// Length of the gradient.
+    /// Gradient norm.
     pub norm: f32,
-    /// The rate of this step.
-    pub rate: f64,
-    /// Samples per second of this process.
-    pub per_second: f64,
-    /// What is left at this speed.
-    pub left: Duration,
+    /// Learning rate of this step.
+    pub learning_rate: f64,
+    /// Throughput of this process in samples per second.
+    pub samples_per_second: f64,
+    /// Estimated time left.
+    pub eta: Duration,
 }
 
-/// What came out.
+/// Output of [`fit`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitResult {
-    /// Parameters of the best validation.
+    /// Parameters of the best validation epoch.
     pub weights: Vec<f32>,
-    /// How it went.
+    /// Final loop state.
     pub progress: Progress,
-    /// Samples per second of this process.
-    pub per_second: f64,
-    /// The device that it ended on, where that is not the one it began on.
+    /// Throughput of this process in samples per second.
+    pub samples_per_second: f64,
+    /// The device it ended on, if not the one it started on.
     pub device: Option<String>,
 }
 
-/// Trains, and tells what happens. The table may be exchanged for one elsewhere.
+/// Runs the training loop. After a device loss, `table` is replaced by one on another device.
 pub fn fit(
     job: &FitJob<'_>,
     table: &mut DeviceTable,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<FitResult, TrainError> {
-    job.setup.check()?;
+    job.config.check()?;
     let saved = match (&job.file, job.resume) {
-        (Some(file), true) if file.exists() => Some(Checkpoint::read_for(file, job.setup)?),
+        (Some(file), true) if file.exists() => Some(Checkpoint::read_for(file, job.config)?),
         _ => None,
     };
-    let mut run = FitState::begin(job, table, saved, on_event)?;
-    while !run.over() {
-        match run.epoch(on_event) {
+    let mut state = FitState::begin(job, table, saved, on_event)?;
+    while !state.finished() {
+        match state.run_epoch(on_event) {
             Ok(()) => {}
-            Err(EpochError::Error(error)) => return Err(error),
-            Err(EpochError::Lost(why)) => run.recover(why, on_event)?,
+            Err(EpochError::Train(error)) => return Err(error),
+            Err(EpochError::DeviceLost(why)) => state.recover(why, on_event)?,
         }
     }
-    let per_second = run.speed();
-    // Saved after every epoch, so that a device that is lost now takes nothing with it.
-    Ok(FitResult { weights: run.saved.best, progress: run.progress, per_second, device: run.device })
+    let samples_per_second = state.samples_per_second();
+    // Saved after every epoch, so a device lost now loses nothing.
+    Ok(FitResult {
+        weights: state.saved.best,
+        progress: state.progress,
+        samples_per_second,
+        device: state.device,
+    })
 }
 
-/// Why an epoch ended before its time.
+/// Why an epoch was aborted.
 enum EpochError {
-    Error(TrainError),
-    Lost(String),
+    Train(TrainError),
+    DeviceLost(String),
 }
 
 impl From<Fault> for EpochError {
     fn from(fault: Fault) -> EpochError {
-        let (Fault::Memory(why) | Fault::Lost(why)) = fault;
-        EpochError::Lost(why)
+        let (Fault::OutOfMemory(why) | Fault::DeviceLost(why)) = fault;
+        EpochError::DeviceLost(why)
     }
 }
 
 impl From<TrainError> for EpochError {
     fn from(error: TrainError) -> EpochError {
-        EpochError::Error(error)
+        EpochError::Train(error)
     }
 }
 
@@ -193,13 +198,13 @@ struct FitState<'a, 'j> {
     net: Net,
     best: Tensor<1>,
     progress: Progress,
-    /// What a lost device goes back to.
+    /// Last checkpoint: restored after a device loss.
     saved: Checkpoint,
     began: Instant,
-    /// Samples of this process.
-    seen: u64,
+    /// Samples processed by this process.
+    samples_seen: u64,
     consecutive_failures: usize,
-    /// Times that a device was lost, and what was then gone on with.
+    /// Number of device losses, and the device used since.
     lost: usize,
     device: Option<String>,
     faults: Faults,
@@ -214,189 +219,201 @@ impl<'a, 'j> FitState<'a, 'j> {
     ) -> Result<Self, TrainError> {
         let fresh = saved.is_none();
         let saved = saved.unwrap_or_else(|| {
-            let weights = job.setup.spec.begin(job.setup.seed);
-            let nothing = vec![0.0; weights.len()];
-            let scale = if job.setup.precision == Precision::F16 { FIRST_SCALE } else { 1.0 };
-            let progress = Progress { factor: 1.0, scale, ..Progress::default() };
-            let (mean, square, best) = (nothing.clone(), nothing, weights.clone());
-            Checkpoint { setup: job.setup.clone(), progress, weights, mean, square, best }
+            let weights = job.config.spec.init(job.config.seed);
+            let zeros = vec![0.0; weights.len()];
+            let loss_scale = if job.config.precision == Precision::F16 { INITIAL_LOSS_SCALE } else { 1.0 };
+            let progress = Progress { lr_factor: 1.0, loss_scale, ..Progress::default() };
+            let (first_moment, second_moment, best) = (zeros.clone(), zeros, weights.clone());
+            Checkpoint { config: job.config.clone(), progress, weights, first_moment, second_moment, best }
         });
         let device = &table.backend.device;
-        if !job.setup.precision.is_on(device) {
+        if !job.config.precision.is_on(device) {
             return Err(TrainError::Precision {
-                precision: job.setup.precision.name(),
+                precision: job.config.precision.name(),
                 device: format!("{device:?}"),
             });
         }
-        let (net, best) = raise(&saved, table);
-        let mut run = FitState {
+        let (net, best) = to_device(&saved, table);
+        let mut state = FitState {
             job,
-            device_table,
+            table,
             net,
             best,
             progress: saved.progress.clone(),
             saved,
             began: Instant::now(),
-            seen: 0,
+            samples_seen: 0,
             consecutive_failures: 0,
             lost: 0,
             device: None,
             faults: job.faults.clone(),
         };
-        run.net.recompute |= batch_size::is_short(&run.net, run.table);
-        let why = match (job.setup.batch, run.progress.batch) {
+        state.net.recompute |= batch_size::needs_recompute(&state.net, state.table);
+        let why = match (job.config.batch, state.progress.batch) {
             (_, batch) if batch > 0 => "as before".to_owned(),
             (BatchSize::Of(batch), _) => {
-                run.progress.batch = batch;
+                state.progress.batch = batch;
                 "as asked".to_owned()
             }
             (BatchSize::Auto, _) => {
                 let (batch, why) =
-                    batch_size::choose(&run.net, run.table, &job.fold.train.samples, job.setup);
-                run.progress.batch = batch;
+                    batch_size::choose(&state.net, state.table, &job.fold.train.samples, job.config);
+                state.progress.batch = batch;
                 why
             }
         };
         if fresh {
-            run.saved.progress = run.progress.clone();
+            state.saved.progress = state.progress.clone();
         }
-        run.began = Instant::now();
-        on_event(Event::Init { step: run.progress.step, batch: run.progress.batch, why });
-        Ok(run)
+        state.began = Instant::now();
+        on_event(Event::Started { step: state.progress.step, batch: state.progress.batch, why });
+        Ok(state)
     }
 
-    fn over(&self) -> bool {
-        self.progress.early || self.progress.epoch >= self.job.setup.epochs
+    fn finished(&self) -> bool {
+        self.progress.stopped_early || self.progress.epoch >= self.job.config.epochs
     }
 
-    fn speed(&self) -> f64 {
-        self.seen as f64 / self.began.elapsed().as_secs_f64().max(1e-9)
+    fn samples_per_second(&self) -> f64 {
+        self.samples_seen as f64 / self.began.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// The samples of an epoch in its order.
+    /// Shuffled sample order of this epoch.
     fn order(&self) -> Vec<u32> {
         let mut samples = self.job.fold.train.samples.clone();
-        SeededRng::new(self.job.setup.seed, ORDER + self.progress.epoch as u64).shuffle(&mut samples);
+        SeededRng::new(self.job.config.seed, ORDER + self.progress.epoch as u64).shuffle(&mut samples);
         samples
     }
 
-    fn epoch(&mut self, on_event: &mut dyn FnMut(Event)) -> Result<(), EpochError> {
+    fn run_epoch(&mut self, on_event: &mut dyn FnMut(Event)) -> Result<(), EpochError> {
         let began = Instant::now();
         let samples = self.order();
         let order = fault::guard(|| Ok(self.table.backend.order(&samples)))?;
-        while self.progress.at < samples.len() {
-            let of = self.progress.at..(self.progress.at + self.progress.batch).min(samples.len());
-            match self.guarded(&order, of.clone()) {
-                Ok((gradient, scalars)) => self.advance(gradient, scalars, &samples, of, on_event)?,
-                Err(Fault::Memory(why)) => self.halve_batch(why, on_event)?,
-                Err(Fault::Lost(why)) => return Err(EpochError::Lost(why)),
+        while self.progress.epoch_samples < samples.len() {
+            let range = self.progress.epoch_samples
+                ..(self.progress.epoch_samples + self.progress.batch).min(samples.len());
+            match self.gradient(&order, range.clone()) {
+                Ok((gradient, scalars)) => self.advance(gradient, scalars, &samples, range, on_event)?,
+                Err(Fault::OutOfMemory(why)) => self.halve_batch(why, on_event)?,
+                Err(Fault::DeviceLost(why)) => return Err(EpochError::DeviceLost(why)),
             }
             if self.job.every.is_some_and(|n| n > 0 && self.progress.step.is_multiple_of(n)) {
                 self.save()?;
             }
         }
-        self.close(began, on_event)?;
+        self.end_epoch(began, on_event)?;
         Ok(())
     }
 
-    /// The gradient of a batch and its two numbers; failures of the device as what can be done about them.
-    fn guarded(
+    /// Gradient, loss and norm of a batch; device failures are classified as [`Fault`]s.
+    fn gradient(
         &mut self,
         order: &SampleOrder,
-        of: std::ops::Range<usize>,
+        range: std::ops::Range<usize>,
     ) -> Result<(Gradient, [f32; 2]), Fault> {
-        if let Some(fault) = self.faults.due(self.progress.step, of.len()) {
+        if let Some(fault) = self.faults.next(self.progress.step, range.len()) {
             return Err(fault);
         }
         let (table, net, target) = (&*self.table, &self.net, self.job.data.recipe.target);
         fault::guard(|| {
-            let gradient = net.gradient_of(table, order, of, target);
+            let gradient = net.gradient_of(table, order, range, target);
             let scalars = table.backend.scalars(gradient.scalars.clone())?;
             match scalars.as_slice() {
                 [loss, norm] => Ok((gradient, [*loss, *norm])),
-                _ => Err("the device gave no loss".to_owned()),
+                _ => Err("the device returned no loss".to_owned()),
             }
         })
     }
 
-    /// Uses a gradient, or does what was settled for those that are no numbers.
+    /// Applies a gradient, or the non-finite policy.
     fn advance(
         &mut self,
         gradient: Gradient,
         [loss, norm]: [f32; 2],
         samples: &[u32],
-        of: std::ops::Range<usize>,
+        range: std::ops::Range<usize>,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), EpochError> {
-        let count = of.len();
-        if loss.is_finite() && !norm.is_finite() && self.progress.scale > 1.0 {
-            // Not the numbers of the batch, but those of its gradient in 16 bits: the same batch again.
-            self.rescale(self.progress.scale / 2.0);
-            on_event(Event::Rescaled { scale: self.progress.scale });
+        let count = range.len();
+        if loss.is_finite() && !norm.is_finite() && self.progress.loss_scale > 1.0 {
+            // f16 overflow of the scaled gradient, not of the batch: retry the same batch with a smaller scale.
+            self.rescale(self.progress.loss_scale / 2.0);
+            on_event(Event::LossScaleReduced { scale: self.progress.loss_scale });
             return Ok(());
         }
         if !(loss.is_finite() && norm.is_finite()) {
-            let list = samples.get(of).unwrap_or_default();
-            let error =
-                self.not_finite(if loss.is_finite() { "an infinite gradient" } else { "a NaN loss" }, list);
+            let list = samples.get(range).unwrap_or_default();
+            let error = self
+                .non_finite_error(if loss.is_finite() { "an infinite gradient" } else { "a NaN loss" }, list);
             return Ok(self.handle_non_finite(error, count, on_event)?);
         }
         self.consecutive_failures = 0;
-        let steps = &self.job.setup.steps;
-        let rate = steps.rate_at(self.done()) * self.progress.factor;
+        let optimiser = &self.job.config.optimiser;
+        let learning_rate = optimiser.learning_rate_at(self.fraction_done()) * self.progress.lr_factor;
         let net = &mut self.net;
         fault::guard(|| {
-            net.step(gradient.flat, steps.shorten(norm), rate as f32, steps);
+            net.step(gradient.flat, optimiser.clip_factor(norm), learning_rate as f32, optimiser);
             Ok(())
         })?;
-        self.progress.steady += 1;
-        if self.job.setup.precision == Precision::F16
-            && self.progress.steady >= STEADY
-            && self.progress.scale < MOST_SCALE
+        self.progress.steps_since_rescale += 1;
+        if self.job.config.precision == Precision::F16
+            && self.progress.steps_since_rescale >= LOSS_SCALE_GROWTH_STEPS
+            && self.progress.loss_scale < MAX_LOSS_SCALE
         {
-            self.rescale(self.progress.scale * 2.0);
+            self.rescale(self.progress.loss_scale * 2.0);
         }
-        self.progress.losses.0 += f64::from(loss);
-        self.progress.losses.1 += 1;
-        self.pass(count);
-        let (done, per_second) = (self.done(), self.speed());
-        let total = (self.job.fold.train.samples.len() * self.job.setup.epochs) as f64;
-        let left =
-            Duration::try_from_secs_f64((1.0 - done).max(0.0) * total / per_second).unwrap_or_default();
+        self.progress.loss_sum.0 += f64::from(loss);
+        self.progress.loss_sum.1 += 1;
+        self.count_batch(count);
+        let (done, samples_per_second) = (self.fraction_done(), self.samples_per_second());
+        let total = (self.job.fold.train.samples.len() * self.job.config.epochs) as f64;
+        let eta = Duration::try_from_secs_f64((1.0 - done).max(0.0) * total / samples_per_second)
+            .unwrap_or_default();
         let (step, epoch) = (self.progress.step, self.progress.epoch);
-        on_event(Event::Step(StepProgress { step, epoch, done, loss, norm, rate, per_second, left }));
+        on_event(Event::Step(StepProgress {
+            step,
+            epoch,
+            done,
+            loss,
+            norm,
+            learning_rate,
+            samples_per_second,
+            eta,
+        }));
         Ok(())
     }
 
     fn rescale(&mut self, scale: f32) {
-        (self.progress.scale, self.progress.steady, self.net.scale) = (scale, 0, scale);
+        (self.progress.loss_scale, self.progress.steps_since_rescale, self.net.loss_scale) =
+            (scale, 0, scale);
     }
 
-    /// Counts a batch, used or not.
-    fn pass(&mut self, count: usize) {
-        self.progress.at += count;
-        self.progress.batch_no += 1;
+    /// Counts a batch, applied or skipped.
+    fn count_batch(&mut self, count: usize) {
+        self.progress.epoch_samples += count;
+        self.progress.batch_index += 1;
         self.progress.step += 1;
-        self.seen += count as u64;
+        self.samples_seen += count as u64;
     }
 
-    /// Share of all samples that are done.
-    fn done(&self) -> f64 {
+    /// Fraction of all samples of all epochs done.
+    fn fraction_done(&self) -> f64 {
         let each = self.job.fold.train.samples.len().max(1) as f64;
-        (self.progress.epoch as f64 + self.progress.at as f64 / each) / self.job.setup.epochs.max(1) as f64
+        (self.progress.epoch as f64 + self.progress.epoch_samples as f64 / each)
+            / self.job.config.epochs.max(1) as f64
     }
 
-    fn not_finite(&self, what: &'static str, samples: &[u32]) -> TrainError {
+    fn non_finite_error(&self, what: &'static str, samples: &[u32]) -> TrainError {
         TrainError::NotFinite {
             step: self.progress.step,
             epoch: self.progress.epoch + 1,
-            batch: self.progress.batch_no + 1,
+            batch: self.progress.batch_index + 1,
             what,
-            cause: nan_source::nan_source(self.job.data, self.table, samples),
+            cause: nan_source::describe(self.job.data, self.table, samples),
         }
     }
 
-    /// What was settled for numbers that run away.
+    /// Applies the `--on-nan` policy.
     fn handle_non_finite(
         &mut self,
         error: TrainError,
@@ -404,10 +421,10 @@ impl<'a, 'j> FitState<'a, 'j> {
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), TrainError> {
         self.consecutive_failures += 1;
-        if self.job.setup.on_nan == OnNan::Stop {
+        if self.job.config.on_nan == OnNan::Stop {
             return Err(error);
         }
-        if self.consecutive_failures >= MAX_CONSECUTIVE {
+        if self.consecutive_failures >= MAX_CONSECUTIVE_FAILURES {
             let cause = error.to_string().lines().next().unwrap_or_default().to_owned();
             return Err(TrainError::NeverFinite {
                 count: self.consecutive_failures,
@@ -415,23 +432,23 @@ impl<'a, 'j> FitState<'a, 'j> {
                 cause,
             });
         }
-        if self.job.setup.on_nan == OnNan::ReduceLr {
-            self.progress.factor /= 2.0;
+        if self.job.config.on_nan == OnNan::ReduceLr {
+            self.progress.lr_factor /= 2.0;
             let updates = self.net.steps;
             let recompute = self.net.recompute;
-            (self.net, _) = raise(&self.saved, self.table);
-            (self.net.recompute, self.net.scale) = (recompute, self.progress.scale);
+            (self.net, _) = to_device(&self.saved, self.table);
+            (self.net.recompute, self.net.loss_scale) = (recompute, self.progress.loss_scale);
             self.net.steps = updates.min(self.saved.progress.updates.max(1));
         }
         self.progress.skipped += 1;
-        self.pass(count);
+        self.count_batch(count);
         on_event(Event::Skipped { error: error.to_string() });
         Ok(())
     }
 
     fn halve_batch(&mut self, why: String, on_event: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
         if self.progress.batch <= 1 {
-            return Err(TrainError::Memory { batch: self.progress.batch, why });
+            return Err(TrainError::OutOfMemory { batch: self.progress.batch, why });
         }
         self.progress.batch /= 2;
         self.table.backend.device.memory_cleanup();
@@ -439,39 +456,39 @@ impl<'a, 'j> FitState<'a, 'j> {
         Ok(())
     }
 
-    /// The end of an epoch: validation, the best so far, whether it is worth going on, a checkpoint.
-    fn close(&mut self, began: Instant, on_event: &mut dyn FnMut(Event)) -> Result<(), EpochError> {
-        let (data, setup) = (self.job.data, self.job.setup);
+    /// End of an epoch: validation, best weights, early stopping, checkpoint.
+    fn end_epoch(&mut self, began: Instant, on_event: &mut dyn FnMut(Event)) -> Result<(), EpochError> {
+        let (data, config) = (self.job.data, self.job.config);
         let list = &self.job.fold.validation.samples;
-        let answers = fault::guard(|| answers(&self.net, self.table, list))?;
+        let predictions = fault::guard(|| predict(&self.net, self.table, list))?;
         let targets: Vec<f32> =
             list.iter().filter_map(|i| data.samples.target.get(*i as usize)).copied().collect();
-        let validation = score::scores(data.recipe.target, &answers, &targets, self.job.scale);
+        let validation = score::scores(data.recipe.target, &predictions, &targets, self.job.scale);
         let loss = validation.loss.unwrap_or(f64::INFINITY);
-        let best = self.progress.best.map_or(f64::INFINITY, |(least, _)| least);
+        let best = self.progress.best.map_or(f64::INFINITY, |(min, _)| min);
         if loss < best {
             self.progress.best = Some((loss, self.progress.epoch));
             self.best = self.net.flat.clone();
         }
-        let (sum, count) = self.progress.losses;
+        let (sum, count) = self.progress.loss_sum;
         let epoch = Epoch {
             epoch: self.progress.epoch,
             train_loss: sum / count.max(1) as f64,
             validation,
-            rate: setup.steps.rate_at(self.done()) * self.progress.factor,
+            learning_rate: config.optimiser.learning_rate_at(self.fraction_done()) * self.progress.lr_factor,
             seconds: began.elapsed().as_secs_f64(),
         };
         self.progress.history.push(epoch.clone());
-        let stale = self.progress.epoch - self.progress.best.map_or(0, |(_, at)| at);
-        self.progress.early = setup.patience > 0 && stale >= setup.patience;
+        let epochs_since_best = self.progress.epoch - self.progress.best.map_or(0, |(_, at)| at);
+        self.progress.stopped_early = config.patience > 0 && epochs_since_best >= config.patience;
         self.progress.epoch += 1;
-        self.progress.at = 0;
-        self.progress.batch_no = 0;
-        self.progress.losses = (0.0, 0);
+        self.progress.epoch_samples = 0;
+        self.progress.batch_index = 0;
+        self.progress.loss_sum = (0.0, 0);
         self.save()?;
         on_event(Event::Epoch(epoch));
-        if self.progress.early {
-            on_event(Event::Early { best: self.progress.best.map_or(0, |(_, at)| at) });
+        if self.progress.stopped_early {
+            on_event(Event::EarlyStop { best: self.progress.best.map_or(0, |(_, at)| at) });
         }
         Ok(())
     }
@@ -480,17 +497,18 @@ impl<'a, 'j> FitState<'a, 'j> {
         self.progress.updates = self.net.steps;
         let fetch = |values: &Tensor<1>| self.table.backend.fetch(values.clone());
         let (net, best) = (&self.net, &self.best);
-        let [weights, mean, square, best] =
-            fault::guard(|| Ok([fetch(&net.flat)?, fetch(&net.mean)?, fetch(&net.square)?, fetch(best)?]))?;
-        let (setup, progress) = (self.job.setup.clone(), self.progress.clone());
-        self.saved = Checkpoint { setup, progress, weights, mean, square, best };
+        let [weights, first_moment, second_moment, best] = fault::guard(|| {
+            Ok([fetch(&net.flat)?, fetch(&net.first_moment)?, fetch(&net.second_moment)?, fetch(best)?])
+        })?;
+        let (config, progress) = (self.job.config.clone(), self.progress.clone());
+        self.saved = Checkpoint { config, progress, weights, first_moment, second_moment, best };
         match &self.job.file {
             Some(file) => Ok(self.saved.write(file)?),
             None => Ok(()),
         }
     }
 
-    /// Another device goes on from the last checkpoint.
+    /// Device-lost recovery: continues from the last checkpoint on another device.
     fn recover(&mut self, why: String, on_event: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
         let Some(recover) = self.job.recover else {
             return Err(TrainError::Device { step: self.progress.step, why });
@@ -498,11 +516,11 @@ impl<'a, 'j> FitState<'a, 'j> {
         self.lost += 1;
         let (table, device) = recover(&self.table.backend, self.lost)?;
         *self.table = table;
-        (self.net, self.best) = raise(&self.saved, self.table);
-        self.net.recompute |= batch_size::is_short(&self.net, self.table);
+        (self.net, self.best) = to_device(&self.saved, self.table);
+        self.net.recompute |= batch_size::needs_recompute(&self.net, self.table);
         if !self.net.precision.is_on(&self.table.backend.device) {
-            // Better exact than not at all.
-            (self.net.precision, self.net.scale) = (Precision::F32, 1.0);
+            // The new device lacks the half precision: fall back to f32.
+            (self.net.precision, self.net.loss_scale) = (Precision::F32, 1.0);
         }
         self.progress = self.saved.progress.clone();
         on_event(Event::Recovered { step: self.progress.step, device: device.clone(), why });
@@ -511,30 +529,32 @@ impl<'a, 'j> FitState<'a, 'j> {
     }
 }
 
-/// A checkpoint on a device: the model, and the parameters of the best validation.
-fn raise(saved: &Checkpoint, table: &DeviceTable) -> (Net, Tensor<1>) {
+/// Uploads a checkpoint: the network, and the best parameters.
+fn to_device(saved: &Checkpoint, table: &DeviceTable) -> (Net, Tensor<1>) {
     let up = |values: &[f32]| table.backend.parameters(values);
-    let (flat, mean, square) = (up(&saved.weights), up(&saved.mean), up(&saved.square));
-    let mut net = Net::from_parts(&saved.setup.spec, flat, mean, square, saved.progress.updates);
-    net.recompute = saved.setup.recompute;
-    net.precision = saved.setup.precision;
-    net.scale = saved.progress.scale;
+    let (flat, first_moment, second_moment) =
+        (up(&saved.weights), up(&saved.first_moment), up(&saved.second_moment));
+    let mut net =
+        Net::from_parts(&saved.config.spec, flat, first_moment, second_moment, saved.progress.updates);
+    net.recompute = saved.config.recompute;
+    net.precision = saved.config.precision;
+    net.loss_scale = saved.progress.loss_scale;
     (net, up(&saved.best))
 }
 
-/// Answers to some samples, as many at once as is sensible.
-pub fn answers(net: &Net, table: &DeviceTable, samples: &[u32]) -> Result<Vec<f32>, String> {
+/// Predictions for some samples, in inference batches.
+pub fn predict(net: &Net, table: &DeviceTable, samples: &[u32]) -> Result<Vec<f32>, String> {
     let order = table.backend.order(samples);
     let mut all = Vec::with_capacity(samples.len() * net.spec.outputs);
     let each = inference_batch(net);
     for first in (0..samples.len()).step_by(each) {
-        let batch = table.draw(&order, first..(first + each).min(samples.len()));
-        all.extend(table.backend.answers(net.answer(batch.x).values)?);
+        let batch = table.batch(&order, first..(first + each).min(samples.len()));
+        all.extend(table.backend.fetch_predictions(net.forward(batch.x).values)?);
     }
     Ok(all)
 }
 
-/// Samples that are answered at once.
+/// Inference batch size.
 pub(crate) fn inference_batch(net: &Net) -> usize {
     let widest =
         net.spec.param_matrices().iter().map(|p| p.shape[1]).max().unwrap_or(1).max(net.spec.features);

@@ -16,30 +16,32 @@ use crate::{
     score::{Bin, Period, Scores},
 };
 
-/// The file of weights.
+/// File of the weights.
 pub const WEIGHTS: &str = "model.safetensors";
-/// The card beside it.
+/// File of the model card.
 pub const CARD: &str = "model.json";
 
 /// A time range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeRange {
-    /// What it was for.
+    /// Training, validation or test.
     pub part: String,
-    /// Its first decision, in seconds since the epoch.
+    /// First prediction, in seconds since the epoch.
     pub from: f64,
-    /// Its last.
+    /// Last prediction.
     pub to: f64,
     /// Samples.
     pub samples: usize,
-    /// Samples left out because their targets end later.
+    /// Samples purged because their targets end in a later part.
     pub purged: usize,
 }
 
-/// The parts of a fold as a card has them.
+/// Time ranges of a fold's parts.
 pub fn time_ranges(data: &Dataset, fold: &Fold) -> Vec<TimeRange> {
     let time = |i: Option<&u32>| {
-        let at = i.and_then(|i| data.samples.at.get(*i as usize)).and_then(|p| data.axis.get(*p as usize));
+        let at = i
+            .and_then(|i| data.samples.time_index.get(*i as usize))
+            .and_then(|p| data.time_axis.get(*p as usize));
         at.copied().unwrap_or(f64::NAN)
     };
     let one = |part: &&crate::data::split::SplitPart| TimeRange {
@@ -52,99 +54,100 @@ pub fn time_ranges(data: &Dataset, fold: &Fold) -> Vec<TimeRange> {
     fold.parts().iter().map(one).collect()
 }
 
-/// How much a feature counts.
+/// Importance of a feature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FeatureWeight {
-    /// Which.
+pub struct FeatureImportance {
+    /// Feature name.
     pub feature: String,
-    /// How much, by the card's measure.
+    /// Importance, by the measure in `importance_by`.
     pub weight: f64,
 }
 
-/// What a model says of itself.
+/// Model card.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
-    /// The format of card and weights.
+    /// Format version of card and weights.
     pub format: u32,
-    /// Who made it.
+    /// The version that wrote it.
     pub version: String,
-    /// Everything that it depends on: features, normalisation, split, model, steps, seed.
-    pub setup: TrainConfig,
-    /// Features in the order of the model's inputs.
+    /// Training configuration: features, normalisation, split, model, optimiser, seed.
+    #[serde(rename = "setup")]
+    pub config: TrainConfig,
+    /// Features in model input order.
     pub columns: Vec<String>,
-    /// What targets are divided by.
+    /// Target scale.
     pub scale: f32,
-    /// Training, validation and test in time.
+    /// Time ranges of training, validation and test.
     pub split: Vec<TimeRange>,
-    /// Points of time between them.
+    /// Time steps between them.
     pub embargo: usize,
     /// Epochs.
     pub history: Vec<Epoch>,
-    /// The epoch whose weights these are, from 0.
+    /// Epoch of the exported weights, from 0.
     pub best_epoch: usize,
-    /// Batches that were left out.
+    /// Skipped batches.
     pub skipped: u64,
-    /// On the test part.
+    /// Scores on the test part.
     pub test: Scores,
-    /// Rules without a model, on the same part.
+    /// Baselines on the same part.
     pub baselines: Vec<Baseline>,
-    /// Groups of answers that are about equally sure.
+    /// Calibration bins.
     pub calibration: Vec<Bin>,
-    /// The test part period by period.
+    /// Test scores by period.
     pub periods: Vec<Period>,
-    /// What the weights of features mean.
+    /// How feature importance is measured.
     pub importance_by: String,
-    /// How much each feature counts, the most first.
-    pub importance: Vec<FeatureWeight>,
-    /// Where it was trained.
+    /// Feature importance, largest first.
+    pub importance: Vec<FeatureImportance>,
+    /// Training device.
     pub device: String,
-    /// Samples of a step.
+    /// Samples per step.
     pub batch: usize,
-    /// Samples per second, as far as it ran in one process.
+    /// Training throughput of the last process.
     pub samples_per_second: f64,
 }
 
-/// Writes weights and card into a directory.
+/// Writes weights and model card into a directory.
 pub fn export(directory: &Path, card: &Card, weights: &[f32]) -> Result<(), TrainError> {
-    let param_matrices = card.setup.spec.param_matrices();
+    let matrices = card.config.spec.param_matrices();
     let mut tensors = Vec::new();
     let mut rest = weights;
-    for piece in &param_matrices {
-        let (own, after) = rest.split_at(piece.len().min(rest.len()));
-        tensors.push((piece.name.as_str(), piece.shape.to_vec(), own));
+    for matrix in &matrices {
+        let (own, after) = rest.split_at(matrix.len().min(rest.len()));
+        tensors.push((matrix.name.as_str(), matrix.shape.to_vec(), own));
         rest = after;
     }
-    let said = HashMap::from([("format".to_owned(), FORMAT.to_string())]);
-    checkpoint::write_tensors(&directory.join(WEIGHTS), &tensors, said)?;
+    let metadata = HashMap::from([("format".to_owned(), FORMAT.to_string())]);
+    checkpoint::write_tensors(&directory.join(WEIGHTS), &tensors, metadata)?;
     let text = serde_json::to_string_pretty(card).unwrap_or_default();
-    checkpoint::write_whole(&directory.join(CARD), text.as_bytes())
+    checkpoint::write_atomic(&directory.join(CARD), text.as_bytes())
 }
 
 /// Reads the card of a directory.
 pub fn read_card(directory: &Path) -> Result<Card, TrainError> {
     let file = directory.join(CARD);
     let text = fs::read_to_string(&file).map_err(|e| checkpoint::file_error("cannot read", &file, e))?;
-    let damaged = |why: String| checkpoint::damaged(&file, "card", why);
-    // The format first: a card of another time need not have our fields.
-    let any: serde_json::Value = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
-    let said = |key: &str| any.get(key).cloned().unwrap_or_default();
-    let found = said("format").as_u64().and_then(|f| u32::try_from(f).ok());
-    let found = found.ok_or_else(|| damaged("it does not say its format".to_owned()))?;
+    let corrupt = |why: String| checkpoint::corrupt(&file, "card", why);
+    // The format first: a card of another version need not have these fields.
+    let any: serde_json::Value = serde_json::from_str(&text).map_err(|e| corrupt(e.to_string()))?;
+    let field = |key: &str| any.get(key).cloned().unwrap_or_default();
+    let found = field("format").as_u64().and_then(|f| u32::try_from(f).ok());
+    let found = found.ok_or_else(|| corrupt("it has no format version".to_owned()))?;
     if found != FORMAT {
-        let version = said("version").as_str().unwrap_or("unknown").to_owned();
-        return Err(TrainError::OtherVersion { file, found, known: FORMAT, version });
+        let version = field("version").as_str().unwrap_or("unknown").to_owned();
+        return Err(TrainError::FormatVersion { file, found, known: FORMAT, version });
     }
-    let card: Card = serde_json::from_value(any).map_err(|e| damaged(e.to_string()))?;
-    known(&file, &card.setup, &card.version)?;
+    let card: Card = serde_json::from_value(any).map_err(|e| corrupt(e.to_string()))?;
+    check_indicators(&file, &card.config, &card.version)?;
     Ok(card)
 }
 
-/// An error where a model was made with an indicator that is not there.
-pub fn known(file: &Path, setup: &TrainConfig, version: &str) -> Result<(), TrainError> {
-    match setup.recipe.wanted() {
+/// Fails if the configuration selects an indicator that this version does not have.
+pub fn check_indicators(file: &Path, config: &TrainConfig, version: &str) -> Result<(), TrainError> {
+    match config.recipe.select() {
         Err(TrainError::Select(error)) => Err(TrainError::UnknownIndicator {
             file: file.to_owned(),
-            selection: setup.recipe.indicators.clone(),
+            selection: config.recipe.indicators.clone(),
             version: version.to_owned(),
             error: Box::new(error),
         }),
@@ -152,32 +155,32 @@ pub fn known(file: &Path, setup: &TrainConfig, version: &str) -> Result<(), Trai
     }
 }
 
-/// Reads the model of a directory.
+/// Loads model card and network from a directory.
 pub fn load(directory: &Path, backend: &TrainBackend) -> Result<(Card, Net), TrainError> {
     let card = read_card(directory)?;
     let file = directory.join(WEIGHTS);
     let bytes = fs::read(&file).map_err(|e| checkpoint::file_error("cannot read", &file, e))?;
     let (_, tensors) = checkpoint::open(&file, "model", &bytes)?;
-    let damaged = |why: String| checkpoint::damaged(&file, "model", why);
+    let corrupt = |why: String| checkpoint::corrupt(&file, "model", why);
     let mut weights: Vec<f32> = Vec::new();
-    for piece in card.setup.spec.param_matrices() {
-        let view = tensors.tensor(&piece.name).map_err(|e| damaged(e.to_string()))?;
-        if view.shape() != piece.shape {
-            return Err(damaged(format!(
+    for matrix in card.config.spec.param_matrices() {
+        let view = tensors.tensor(&matrix.name).map_err(|e| corrupt(e.to_string()))?;
+        if view.shape() != matrix.shape {
+            return Err(corrupt(format!(
                 "`{}` is {:?}, the card says {:?}",
-                piece.name,
+                matrix.name,
                 view.shape(),
-                piece.shape
+                matrix.shape
             )));
         }
         weights.extend(bytemuck::pod_collect_to_vec::<u8, f32>(view.data()));
     }
     let flat = backend.parameters(&weights);
-    let net = Net::from_parts(&card.setup.spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
+    let net = Net::from_parts(&card.config.spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
     Ok((card, net))
 }
 
-/// Who writes, for cards.
+/// The version written into cards.
 pub fn version() -> String {
     VERSION.to_owned()
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use gpuforge_chart::svg::SvgWriter;
-/// Text that a page shows and never obeys.
+/// HTML escaping.
 pub use gpuforge_chart::svg::escape;
 
 use crate::{
@@ -15,16 +15,16 @@ use crate::{
 const WIDE: f64 = 640.0;
 const HIGH: f64 = 220.0;
 const EDGE: f64 = 44.0;
-/// Features that the page lists.
+/// Features listed.
 const FEATURES: usize = 30;
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 1em;color:#222;\
 background:#fff}table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:right}\
 td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}h2{margin-top:1.6em}.bar{background:#2a6fdb;\
 height:.7em;display:inline-block}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}td,th{border-color:#444}}";
 
-/// The page of a card.
+/// HTML report of a model card.
 pub fn page(card: &Card) -> String {
-    let title = format!("{} on {}", card.setup.spec.shape.name(), card.setup.recipe.target.name());
+    let title = format!("{} on {}", card.config.spec.architecture.name(), card.config.recipe.target.name());
     let mut out = String::new();
     let _ = write!(
         out,
@@ -35,12 +35,12 @@ pub fn page(card: &Card) -> String {
     let _ = write!(
         out,
         "<p>{} features, window {}, horizon {}, normalisation {}, seed {}, trained on {}. \
-         Every figure below is of the test part, which nothing was chosen by.</p>",
+         All figures below are out of sample (test part).</p>",
         card.columns.len(),
-        card.setup.recipe.window,
-        card.setup.recipe.horizon,
-        card.setup.recipe.scaling,
-        card.setup.seed,
+        card.config.recipe.window,
+        card.config.recipe.horizon,
+        card.config.recipe.scaling,
+        card.config.seed,
         escape(&card.device)
     );
     out += &test(card);
@@ -59,24 +59,24 @@ fn row(name: &str, scores: &Scores) -> String {
         "<tr><td>{}</td><td>{:.2} % ± {:.2}</td><td>{loss}</td><td>{}</td></tr>",
         escape(name),
         100.0 * scores.accuracy,
-        100.0 * scores.deviation,
+        100.0 * scores.std_error,
         scores.samples
     )
 }
 
 fn test(card: &Card) -> String {
     let mut out =
-        "<h2>Test</h2><table><tr><th></th><th>right</th><th>loss</th><th>samples</th></tr>".to_owned();
-    out += &row(card.setup.spec.shape.name(), &card.test);
+        "<h2>Test</h2><table><tr><th></th><th>accuracy</th><th>loss</th><th>samples</th></tr>".to_owned();
+    out += &row(card.config.spec.architecture.name(), &card.test);
     for baseline in &card.baselines {
         out += &row(&baseline.name, &baseline.scores);
     }
-    out + "</table><p>± is one standard deviation of independent samples; overlapping horizons make it too small.</p>"
+    out + "</table><p>± is one standard error for independent samples; overlapping horizons make it too small.</p>"
 }
 
 fn split(card: &Card) -> String {
     let mut out =
-        "<h2>Split</h2><table><tr><th></th><th>from</th><th>to</th><th>samples</th><th>left out</th></tr>"
+        "<h2>Split</h2><table><tr><th></th><th>from</th><th>to</th><th>samples</th><th>purged</th></tr>"
             .to_owned();
     for part in &card.split {
         let _ = write!(
@@ -89,7 +89,7 @@ fn split(card: &Card) -> String {
             part.purged
         );
     }
-    let _ = write!(out, "</table><p>Embargo: {} points of time between parts.</p>", card.embargo);
+    let _ = write!(out, "</table><p>Embargo: {} time steps between parts.</p>", card.embargo);
     out
 }
 
@@ -101,7 +101,7 @@ fn curves(card: &Card) -> String {
         card.history.iter().map(|e| (e.epoch as f64 + 1.0, e.validation.accuracy)).collect();
     format!(
         "<h2>Curves</h2><p>Loss by epoch: <b style=\"color:#2a6fdb\">training</b>, \
-         <b style=\"color:#d2691e\">validation</b>. Best epoch: {}.</p>{}<p>Share of right answers on validation.</p>{}",
+         <b style=\"color:#d2691e\">validation</b>. Best epoch: {}.</p>{}<p>Validation accuracy by epoch.</p>{}",
         card.best_epoch + 1,
         chart(&[(&train, "#2a6fdb"), (&valid, "#d2691e")], false),
         chart(&[(&right, "#d2691e")], false)
@@ -111,15 +111,15 @@ fn curves(card: &Card) -> String {
 fn calibration(bins: &[Bin]) -> String {
     let points: Vec<(f64, f64)> = bins.iter().map(|b| (b.predicted, b.observed)).collect();
     format!(
-        "<h2>Calibration</h2><p>What was predicted (across) and what came (up), in groups of equal size; the thin line is \
-         perfect.</p>{}",
+        "<h2>Calibration</h2><p>Predicted (across) and observed (up), in bins of equal size; the thin line is perfect \
+         calibration.</p>{}",
         chart(&[(&points, "#2a6fdb")], true)
     )
 }
 
 fn periods(card: &Card) -> String {
     let mut out =
-        "<h2>Periods of the test</h2><table><tr><th>from</th><th>to</th><th>right</th><th>loss</th><th>samples</th></tr>"
+        "<h2>Periods of the test</h2><table><tr><th>from</th><th>to</th><th>accuracy</th><th>loss</th><th>samples</th></tr>"
             .to_owned();
     for period in &card.periods {
         let _ = write!(
@@ -150,7 +150,7 @@ fn features(card: &Card) -> String {
     out + "</table>"
 }
 
-/// Lines through points; with `even`, both axes have one scale and the diagonal is drawn.
+/// Line chart; with `even`, both axes share one scale and the diagonal is drawn.
 fn chart(lines: &[(&Vec<(f64, f64)>, &str)], even: bool) -> String {
     let all =
         || lines.iter().flat_map(|(points, _)| points.iter()).filter(|p| p.0.is_finite() && p.1.is_finite());
@@ -194,13 +194,13 @@ fn chart(lines: &[(&Vec<(f64, f64)>, &str)], even: bool) -> String {
     out.finish()
 }
 
-/// A day, or a plain number where times are no times.
+/// A date, or a plain number if the time is a bar index.
 pub fn when(seconds: f64) -> String {
     const YEAR: f64 = 366.0 * 86_400.0;
     if !seconds.is_finite() || seconds.abs() < YEAR {
         return format!("{seconds}");
     }
-    // Days to a date of the Gregorian calendar, counted from the first of March of year 0, where leap days come last.
+    // Days to civil date: years start on 1 March, so that the leap day comes last.
     let days = (seconds / 86_400.0).floor() as i64 + 719_468;
     let era = days.div_euclid(146_097);
     let day = days.rem_euclid(146_097);
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_have_their_dates() {
+    fn days_convert_to_dates() {
         for (day, date) in [
             (0, "0"),
             (11_016, "2000-02-29"),
@@ -230,12 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_and_not_obeyed() {
+    fn html_is_escaped() {
         assert_eq!(escape("<b a=\"1\">&'"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;");
     }
 
     #[test]
-    fn a_flat_line_and_a_missing_number_are_drawn() {
+    fn flat_lines_and_nan_are_charted() {
         let flat = vec![(1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0)];
         let drawn = chart(&[(&flat, "red")], false);
         assert!(drawn.contains("polyline") && !drawn.contains("NaN"), "{drawn}");

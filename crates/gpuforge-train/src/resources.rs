@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use gpuforge::hardware::{cpu, model::Cpu, probe::filesystem::RealFs};
 
-/// Share of the memory that a training may plan with: the rest is for the data set, the system and everything else.
+/// Divisor of the memory that training may use: the rest is for the dataset and the system.
 const SHARE: u64 = 2;
-/// Numbers of a bar that are alive while its features are made, per feature: in f64, steps between included.
-const ALIVE: u64 = 4;
+/// Live f64 values per bar and feature while features are computed, intermediates included.
+const LIVE_VALUES: u64 = 4;
 
 fn cpu() -> &'static Cpu {
     static FOUND: OnceLock<Cpu> = OnceLock::new();
     FOUND.get_or_init(|| cpu::detect(&RealFs))
 }
 
-/// Memory that a training on the CPU may plan with; `None` where nobody can tell.
-pub fn memory() -> Option<u64> {
+/// Memory budget of training on the CPU; `None` if unknown.
+pub fn memory_budget() -> Option<u64> {
     share(cpu())
 }
 
@@ -23,20 +23,20 @@ fn share(cpu: &Cpu) -> Option<u64> {
     cpu.memory_bytes.into_iter().chain(cpu.memory_limit_bytes).min().map(|bytes| bytes / SHARE)
 }
 
-/// Threads that make features, and why so many.
+/// Worker threads for feature computation, and the reason.
 pub fn workers(bars: usize, features: usize) -> (usize, String) {
     decide(cpu(), bars, features)
 }
 
-/// As many threads as there are alike, unless their memory would not fit; pure.
+/// One thread per core of the fastest kind, capped by memory; pure.
 fn decide(cpu: &Cpu, bars: usize, features: usize) -> (usize, String) {
     let threads = cpu.available.map_or(1, |n| n as usize).max(1);
-    // Scratch is divided evenly: on a hybrid CPU everyone would wait for the slow cores.
+    // Work is divided evenly: on a hybrid CPU everyone would wait for the slow cores.
     let (mut count, mut why) = match cpu.performance_cores.map(|n| n as usize) {
         Some(fast) if fast > 0 && fast < threads => (fast, "one per fast core".to_owned()),
         _ => (threads, "one per hardware thread".to_owned()),
     };
-    let each = 8 * ALIVE * bars.max(1) as u64 * features.max(1) as u64;
+    let each = 8 * LIVE_VALUES * bars.max(1) as u64 * features.max(1) as u64;
     if let Some(most) = share(cpu).map(|bytes| (bytes / each.max(1)).max(1) as usize)
         && most < count
     {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_follow_threads_kinds_of_cores_and_memory() {
+    fn workers_follow_threads_core_types_and_memory() {
         let plain = Cpu { available: Some(8), memory_bytes: Some(1 << 34), ..Cpu::default() };
         assert_eq!(decide(&plain, 1000, 10).0, 8);
         let hybrid = Cpu { performance_cores: Some(6), ..plain.clone() };

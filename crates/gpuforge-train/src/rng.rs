@@ -5,11 +5,11 @@ use rand_chacha::{
     rand_core::{Rng as _, SeedableRng as _},
 };
 
-/// Random numbers of one purpose.
+/// An independent random stream.
 pub struct SeededRng(ChaCha8Rng);
 
 impl SeededRng {
-    /// Equal seeds and purposes give equal numbers.
+    /// Equal seeds and purposes give equal streams.
     pub fn new(seed: u64, purpose: u64) -> SeededRng {
         let mut key = [0; 32];
         for (to, from) in key.iter_mut().zip(seed.to_le_bytes().into_iter().chain(purpose.to_le_bytes())) {
@@ -18,23 +18,23 @@ impl SeededRng {
         SeededRng(ChaCha8Rng::from_seed(key))
     }
 
-    /// From 0 to below 1.
+    /// Uniform in [0, 1).
     pub fn unit(&mut self) -> f32 {
         (self.0.next_u32() >> 8) as f32 / (1u32 << 24) as f32
     }
 
-    /// From 0 to below `n`; 0 where there is nothing to choose from.
+    /// Uniform in 0..n; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// Of mean 0 and deviation 1 (Box and Muller).
+    /// Standard normal (Box-Muller).
     pub fn normal(&mut self) -> f64 {
         let (a, b) = (1.0 - f64::from(self.unit()), f64::from(self.unit()));
         (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
     }
 
-    /// Puts into a random order (Fisher and Yates).
+    /// Fisher-Yates shuffle.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_seeds_give_equal_orders_and_purposes_differ() {
+    fn shuffle_depends_on_seed_and_purpose() {
         let order = |seed, purpose| {
             let mut all: Vec<u32> = (0..100).collect();
             SeededRng::new(seed, purpose).shuffle(&mut all);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_numbers_are_normal() {
+    fn normal_has_mean_zero_and_variance_one() {
         let mut rng = SeededRng::new(5, 0);
         let all: Vec<f64> = (0..20_000).map(|_| rng.normal()).collect();
         let mean = all.iter().sum::<f64>() / 2e4;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{
     baseline::baselines,
     checkpoint::FORMAT,
-    config::{self, BatchSize, Fingerprint, OnNan, TrainConfig},
+    config::{BatchSize, Fingerprint, OnNan, TrainConfig},
     data::{
         Dataset,
         split::{Fold, SplitConfig},
@@ -20,52 +20,52 @@ use crate::{
     score,
 };
 
-/// The checkpoint in a directory.
+/// Checkpoint file name.
 pub const CHECKPOINT: &str = "checkpoint.safetensors";
-/// Groups of the calibration, and periods of the test.
+/// Calibration bins, and test periods.
 const BINS: usize = 10;
 const PERIODS: usize = 12;
 
-/// What is asked for, beside the data set.
+/// Training settings, without the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainRequest {
-    /// Which function.
-    pub shape: Architecture,
-    /// How time is divided.
-    pub shares: SplitConfig,
-    /// How steps are made.
-    pub steps: OptimiserConfig,
-    /// How often every sample is seen.
+    /// Architecture.
+    pub architecture: Architecture,
+    /// Walk-forward split.
+    pub split: SplitConfig,
+    /// Optimiser settings.
+    pub optimiser: OptimiserConfig,
+    /// Epochs, at most.
     pub epochs: usize,
-    /// Samples of a step.
+    /// Samples per step.
     pub batch: BatchSize,
-    /// Epochs without a better validation before training ends.
+    /// Early stopping patience in epochs.
     pub patience: usize,
-    /// What is done about a step that gives no finite number.
+    /// Policy for a step whose loss or gradient is NaN or infinite.
     pub on_nan: OnNan,
-    /// Of parameters and orders.
+    /// Seed of initial weights and sample order.
     pub seed: u64,
-    /// Compute again what backward needs?
+    /// Gradient checkpointing.
     pub recompute: bool,
-    /// In what activations are computed.
+    /// Precision of activations.
     pub precision: Precision,
 }
 
 impl TrainRequest {
-    /// The setup of one fold.
-    pub fn setup(&self, data: &Dataset, fold: usize) -> TrainConfig {
+    /// The configuration of one fold.
+    pub fn config(&self, data: &Dataset, fold: usize) -> TrainConfig {
         TrainConfig {
             recipe: data.recipe.clone(),
             data: Fingerprint::of(data),
-            shares: self.shares,
+            split: self.split,
             fold,
             spec: ModelSpec {
-                shape: self.shape.clone(),
+                architecture: self.architecture.clone(),
                 features: data.columns.len(),
                 window: data.recipe.window,
                 outputs: data.recipe.target.outputs(),
             },
-            steps: self.steps,
+            optimiser: self.optimiser,
             epochs: self.epochs,
             batch: self.batch,
             patience: self.patience,
@@ -77,25 +77,26 @@ impl TrainRequest {
     }
 }
 
-/// What to go on with when a device was lost: its backend, and for which time. A backend, the data set there, and its name.
+/// Recovery callback: given the lost backend and the number of losses so far, a new backend, the dataset on it, and the
+/// device name.
 pub type DeviceRecovery<'a> =
     dyn Fn(&TrainBackend, usize) -> Result<(TrainBackend, Dataset, String), TrainError> + 'a;
 
-/// Where and how one fold is trained.
+/// Device, output and recovery options of one fold.
 pub struct FoldOptions<'a> {
     /// The device.
     pub backend: TrainBackend,
-    /// What the card calls it.
+    /// Its name in the model card.
     pub device: &'a str,
-    /// The directory of checkpoint, weights and card; nothing is written without one.
+    /// Directory of checkpoint, weights and card; nothing is written without one.
     pub directory: Option<&'a Path>,
     /// Steps between checkpoints.
     pub every: Option<u64>,
-    /// Go on from the checkpoint that is there?
+    /// Resume from the existing checkpoint.
     pub resume: bool,
-    /// What to go on with, should the device be lost.
+    /// Called when the device is lost.
     pub recover: Option<&'a DeviceRecovery<'a>>,
-    /// Failures on purpose, for tests.
+    /// Fault injection for tests.
     pub faults: Faults,
 }
 
@@ -114,29 +115,29 @@ impl<'a> FoldOptions<'a> {
     }
 }
 
-/// A model, its card, and where it lies.
+/// A trained model.
 pub struct Trained {
-    /// What it says of itself.
+    /// Model card.
     pub card: Card,
-    /// Its parameters.
+    /// Parameter matrices, in the order of use.
     pub weights: Vec<f32>,
     /// The table that it was trained on.
     pub table: DeviceTable,
 }
 
-/// Trains one fold, tests it beside the baselines, and writes what there is to write.
+/// Trains one fold, evaluates it against the baselines, and exports it.
 pub fn train(
     data: &Dataset,
     fold: &Fold,
-    setup: &TrainConfig,
-    way: FoldOptions<'_>,
+    config: &TrainConfig,
+    options: FoldOptions<'_>,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Trained, TrainError> {
-    setup.check()?;
-    config::check_classes(data, &fold.train.samples)?;
-    let scale = config::scale(data, &fold.train.samples);
-    let mut table = DeviceTable::new(way.backend.clone(), data, scale)?;
-    let recover = way.recover.map(|make| {
+    config.check()?;
+    crate::config::check_classes(data, &fold.train.samples)?;
+    let scale = crate::config::scale(data, &fold.train.samples);
+    let mut table = DeviceTable::new(options.backend.clone(), data, scale)?;
+    let recover = options.recover.map(|make| {
         move |lost: &TrainBackend, times: usize| {
             let (backend, data, name) = make(lost, times)?;
             Ok((DeviceTable::new(backend, &data, scale)?, name))
@@ -147,26 +148,26 @@ pub fn train(
         data,
         fold,
         scale,
-        file: way.directory.map(|f| f.join(CHECKPOINT)),
-        every: way.every,
-        resume: way.resume,
+        file: options.directory.map(|f| f.join(CHECKPOINT)),
+        every: options.every,
+        resume: options.resume,
         recover: recover.as_ref().map(|r| r as &fit::DeviceRecovery<'_>),
-        faults: way.faults.clone(),
+        faults: options.faults.clone(),
     };
     let fitted = fit::fit(&job, &mut table, on_event)?;
-    let device = fitted.device.as_deref().unwrap_or(way.device);
-    let card = test(data, fold, setup, &fitted, &table, scale, device)?;
-    if let Some(directory) = way.directory {
+    let device = fitted.device.as_deref().unwrap_or(options.device);
+    let card = test(data, fold, config, &fitted, &table, scale, device)?;
+    if let Some(directory) = options.directory {
         model_card::export(directory, &card, &fitted.weights)?;
     }
     Ok(Trained { card, weights: fitted.weights, table })
 }
 
-/// The test part, beside the baselines.
+/// Evaluates on the test part, with baselines and importance.
 fn test(
     data: &Dataset,
     fold: &Fold,
-    setup: &TrainConfig,
+    config: &TrainConfig,
     fitted: &FitResult,
     table: &DeviceTable,
     scale: f32,
@@ -174,21 +175,23 @@ fn test(
 ) -> Result<Card, TrainError> {
     let failed = |why| TrainError::Device { step: fitted.progress.step, why };
     let flat = table.backend.parameters(&fitted.weights);
-    let net = Net::from_parts(&setup.spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
+    let net = Net::from_parts(&config.spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
     let list = &fold.test.samples;
-    let answers = fit::answers(&net, table, list).map_err(failed)?;
+    let predictions = fit::predict(&net, table, list).map_err(failed)?;
     let target = data.recipe.target;
     let of =
         |column: &[f32]| list.iter().filter_map(|i| column.get(*i as usize)).copied().collect::<Vec<_>>();
     let targets = of(&data.samples.target);
-    let at = |i: &u32| data.axis.get(data.samples.at.get(*i as usize).map_or(0, |p| *p as usize)).copied();
+    let at = |i: &u32| {
+        data.time_axis.get(data.samples.time_index.get(*i as usize).map_or(0, |p| *p as usize)).copied()
+    };
     let times: Vec<f64> = list.iter().filter_map(at).collect();
     let (importance_by, importance) =
-        importance(data, &net, table, &fold.validation.samples, setup.seed).map_err(failed)?;
+        importance(data, &net, table, &fold.validation.samples, config.seed).map_err(failed)?;
     Ok(Card {
         format: FORMAT,
         version: model_card::version(),
-        setup: setup.clone(),
+        config: config.clone(),
         columns: data.columns.clone(),
         scale,
         split: model_card::time_ranges(data, fold),
@@ -196,14 +199,14 @@ fn test(
         history: fitted.progress.history.clone(),
         best_epoch: fitted.progress.best.map_or(0, |(_, at)| at),
         skipped: fitted.progress.skipped,
-        test: score::scores(target, &answers, &targets, scale),
+        test: score::scores(target, &predictions, &targets, scale),
         baselines: baselines(data, table, &fold.train.samples, list, scale)?,
-        calibration: score::calibration(target, &answers, &targets, scale, BINS),
-        periods: score::periods(target, &answers, &targets, scale, &times, PERIODS),
+        calibration: score::calibration(target, &predictions, &targets, scale, BINS),
+        periods: score::periods(target, &predictions, &targets, scale, &times, PERIODS),
         importance_by,
         importance,
         device: device.to_owned(),
         batch: fitted.progress.batch,
-        samples_per_second: fitted.per_second,
+        samples_per_second: fitted.samples_per_second,
     })
 }

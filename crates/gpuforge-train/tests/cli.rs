@@ -39,7 +39,7 @@ fn ok(output: Output) -> String {
 }
 
 #[test]
-fn killed_at_any_step_it_goes_on_to_the_same_model() {
+fn killed_and_resumed_training_gives_the_same_model() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("bars.csv");
     write_csv(&planted(2, 1200, 2.0, 3).0, &data);
@@ -52,16 +52,14 @@ fn killed_at_any_step_it_goes_on_to_the_same_model() {
     let file = out.join("checkpoint.safetensors");
     let step = || Checkpoint::read(&file).map_or(0, |c| c.progress.step);
     let mut kills = 0;
-    for least in [1, 150, 400, 700] {
+    for min in [1, 150, 400, 700] {
         let mut again: Vec<&str> = long.to_vec();
         again.push("--resume");
         let mut child =
             train(&data, &out, &again).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let began = Instant::now();
-        // At some moment after this step was saved, whatever it is doing then.
-        while step() < least
-            && began.elapsed() < Duration::from_secs(60)
-            && child.try_wait().unwrap().is_none()
+        // At an arbitrary moment after this step was saved.
+        while step() < min && began.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none()
         {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -85,7 +83,7 @@ fn killed_at_any_step_it_goes_on_to_the_same_model() {
 }
 
 #[test]
-fn it_trains_evaluates_and_predicts() {
+fn train_evaluate_predict_end_to_end() {
     let directory = tempfile::tempdir().unwrap();
     let (data, newer) = (directory.path().join("bars.csv"), directory.path().join("newer.csv"));
     write_csv(&planted(2, 900, 3.0, 3).0, &data);
@@ -102,19 +100,19 @@ fn it_trains_evaluates_and_predicts() {
     let found: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(found["scores"]["accuracy"].as_f64().unwrap() > 0.65, "{found}");
 
-    let answers = directory.path().join("answers.csv");
-    ok(program().arg("predict").arg(&out).arg(&newer).arg("-o").arg(&answers).output().unwrap());
-    let text = fs::read_to_string(&answers).unwrap();
+    let predictions = directory.path().join("answers.csv");
+    ok(program().arg("predict").arg(&out).arg(&newer).arg("-o").arg(&predictions).output().unwrap());
+    let text = fs::read_to_string(&predictions).unwrap();
     let mut lines = text.lines();
     assert_eq!(lines.next().unwrap(), "symbol,time,answer_direction");
     let last = text.lines().last().unwrap();
     let p: f64 = last.rsplit(',').next().unwrap().parse().unwrap();
     assert!((0.0..=1.0).contains(&p), "{last}");
-    // The newest bar has an answer although its future is not known.
+    // The newest bar has a prediction although its future is not known.
     assert_eq!(text.lines().count(), 1 + 2 * (400 - 14 - 63 - 1));
 }
 
-/// A directory as `gpuforge cluster features` writes it: parts of some symbols each, bars beside indicators.
+/// A directory as `gpuforge cluster features` writes it: files of some symbols each, with bars and indicators.
 fn write_dataset(market: &MarketData, directory: &Path) {
     fs::create_dir(directory).unwrap();
     let names = ["open", "high", "low", "close", "volume", "rsi_14", "macd_12_26_9_signal"];
@@ -130,7 +128,7 @@ fn write_dataset(market: &MarketData, directory: &Path) {
 }
 
 #[test]
-fn a_dataset_in_parts_is_bars_too() {
+fn partitioned_dataset_trains_the_same_model() {
     let directory = tempfile::tempdir().unwrap();
     let market = planted(3, 600, 3.0, 3).0;
     let (data, parts) = (directory.path().join("bars.csv"), directory.path().join("dataset"));
@@ -145,7 +143,7 @@ fn a_dataset_in_parts_is_bars_too() {
 }
 
 #[test]
-fn walk_forward_folds_are_trained_one_after_the_other() {
+fn every_walk_forward_fold_is_trained() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("bars.csv");
     write_csv(&noise(2, 500, 3), &data);
@@ -161,7 +159,7 @@ fn walk_forward_folds_are_trained_one_after_the_other() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_next_step() {
+fn errors_carry_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("bars.csv");
     write_csv(&noise(1, 60, 3), &data);

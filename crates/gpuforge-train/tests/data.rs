@@ -8,7 +8,7 @@
     reason = "a test may fail"
 )]
 
-use common::{fold, noise, planted, recipe, shares};
+use common::{fold, noise, planted, recipe, split_config};
 use gpuforge_frame::sample::{Interval, Sample};
 use gpuforge_train::{
     TrainError,
@@ -22,7 +22,7 @@ use gpuforge_train::{
 mod common;
 
 #[test]
-fn a_sample_is_the_window_before_its_decision_and_the_move_after_it() {
+fn sample_aligns_window_and_future_return() {
     let (market, _) = planted(3, 200, 1.0, 1);
     let data = Dataset::on_cpu(&market, &recipe("close * 1, rsi(14)", 4, 3, Target::Direction)).unwrap();
     assert_eq!(data.columns.len(), 2);
@@ -31,10 +31,10 @@ fn a_sample_is_the_window_before_its_decision_and_the_move_after_it() {
         let bars = &market.bars[samples.series[i] as usize];
         let bar = samples.bar[i] as usize;
         assert_eq!(samples.target[i] == 1.0, bars.close[bar + 3] > bars.close[bar]);
-        assert_eq!(samples.until[i] - samples.at[i], 3);
-        assert!(samples.row[i] >= 3);
+        assert_eq!(samples.target_time_index[i] - samples.time_index[i], 3);
+        assert!(samples.last_row[i] >= 3);
     }
-    assert!(samples.at.windows(2).all(|w| w[0] <= w[1]), "in the order of time");
+    assert!(samples.time_index.windows(2).all(|w| w[0] <= w[1]), "in the order of time");
     // rsi has its first value at bar 14, a z-score of 64 bars 63 later, a window of 4 rows 3 later; 3 bars are the future.
     assert_eq!(samples.len(), 3 * (200 - 14 - 63 - 3 - 3));
     let Rows::Host(rows) = &data.rows else { panic!("on the host") };
@@ -42,18 +42,20 @@ fn a_sample_is_the_window_before_its_decision_and_the_move_after_it() {
 }
 
 #[test]
-fn parts_are_apart_by_the_embargo_and_none_knows_a_later_one() {
+fn split_parts_are_separated_by_the_embargo() {
     let data = Dataset::on_cpu(&noise(4, 600, 2), &recipe("rsi(14)", 1, 5, Target::Direction)).unwrap();
     for folds in [1, 3] {
-        let mut how = shares(5);
+        let mut how = split_config(5);
         (how.folds, how.embargo) = (folds, 7);
         let all = split::walk_forward(&data.samples, how, 5).unwrap();
         assert_eq!(all.len(), folds);
         for fold in &all {
             split::verify(fold, &data.samples, 5).unwrap();
             for pair in fold.parts().windows(2) {
-                let last = pair[0].samples.iter().map(|i| data.samples.at[*i as usize]).max().unwrap();
-                let first = pair[1].samples.iter().map(|i| data.samples.at[*i as usize]).min().unwrap();
+                let last =
+                    pair[0].samples.iter().map(|i| data.samples.time_index[*i as usize]).max().unwrap();
+                let first =
+                    pair[1].samples.iter().map(|i| data.samples.time_index[*i as usize]).min().unwrap();
                 assert!(first - last > 7, "{first} {last}");
             }
         }
@@ -65,28 +67,28 @@ fn parts_are_apart_by_the_embargo_and_none_knows_a_later_one() {
 }
 
 #[test]
-fn a_shuffled_split_and_a_short_embargo_are_found_to_leak() {
+fn shuffled_split_and_short_embargo_are_leaks() {
     let data = Dataset::on_cpu(&noise(2, 400, 2), &recipe("rsi(14)", 1, 5, Target::Direction)).unwrap();
-    let mut short = shares(5);
+    let mut short = split_config(5);
     short.embargo = 4;
     let refused = split::walk_forward(&data.samples, short, 5).unwrap_err();
     assert!(matches!(refused, TrainError::Leak(Leak::Embargo { embargo: 4, horizon: 5 })), "{refused}");
-    // What the inspiring system did: samples put into parts without regard to time.
+    // A shuffled split: samples assigned to parts without regard to time.
     let mut leaking = fold(&data);
     let stolen = leaking.test.samples.pop().unwrap();
     leaking.train.samples.push(stolen);
     let found = split::verify(&leaking, &data.samples, 5).unwrap_err();
     assert!(matches!(found, Leak::Overlap { sample, .. } if sample == stolen), "{found}");
-    // A target that ends one point of time too late.
+    // A target that ends one time step too late.
     let mut near = fold(&data);
-    let begins = near.validation.samples.iter().map(|i| data.samples.at[*i as usize]).min().unwrap();
-    let ends_there = data.samples.until.iter().position(|u| *u == begins).unwrap() as u32;
+    let begins = near.validation.samples.iter().map(|i| data.samples.time_index[*i as usize]).min().unwrap();
+    let ends_there = data.samples.target_time_index.iter().position(|u| *u == begins).unwrap() as u32;
     near.train.samples.push(ends_there);
     assert!(split::verify(&near, &data.samples, 5).is_err());
 }
 
 #[test]
-fn a_feature_that_looks_ahead_is_found_and_named() {
+fn look_ahead_feature_is_rejected_by_name() {
     let bars = Sample::new(1, Interval::Minute, 1200, 5);
     let market = MarketData::new(&bars.layout(), bars.series().collect());
     let honest = Dataset::on_cpu(&market, &recipe("avwap(5), rsi(14)", 1, 1, Target::Direction));
@@ -100,7 +102,7 @@ fn a_feature_that_looks_ahead_is_found_and_named() {
 }
 
 #[test]
-fn the_whole_catalogue_but_one_does_not_look_ahead() {
+fn classic111_has_no_look_ahead() {
     let bars = Sample::new(1, Interval::Minute, 1500, 9);
     let market = MarketData::new(&bars.layout(), bars.series().collect());
     let data = Dataset::on_cpu(&market, &recipe("set:classic111", 1, 1, Target::Direction)).unwrap();
@@ -108,7 +110,7 @@ fn the_whole_catalogue_but_one_does_not_look_ahead() {
 }
 
 #[test]
-fn days_count_back_from_the_newest_bar() {
+fn last_days_count_from_the_newest_bar() {
     let bars = Sample::new(2, Interval::Minute, 390 * 10, 5);
     let market = MarketData::new(&bars.layout(), bars.series().collect());
     let all = market.bars[0].len();
@@ -121,7 +123,7 @@ fn days_count_back_from_the_newest_bar() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let market = noise(2, 120, 1);
     let fails = |indicators: &str, window, horizon| match Dataset::on_cpu(
         &market,
@@ -146,11 +148,11 @@ fn bad_input_is_named() {
         "{unknown}"
     );
     let zero = fails("rsi(14)", 0, 1);
-    assert!(matches!(zero, TrainError::Setting { what: "--window", .. }), "{zero}");
+    assert!(matches!(zero, TrainError::InvalidSetting { what: "--window", .. }), "{zero}");
     // Enough for windows, not for a split.
     let data = Dataset::on_cpu(&market, &recipe("rsi(14)", 20, 5, Target::Direction)).unwrap();
-    let mut many = shares(5);
+    let mut many = split_config(5);
     many.folds = 40;
     let small = split::walk_forward(&data.samples, many, 5).unwrap_err();
-    assert!(matches!(small, TrainError::SmallPart { .. }), "{small}");
+    assert!(matches!(small, TrainError::PartTooSmall { .. }), "{small}");
 }

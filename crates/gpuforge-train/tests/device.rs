@@ -1,5 +1,5 @@
-//! Training on a GPU: features written by our kernels are Burn's without a transfer, and losses equal the CPU's. Skipped with
-//! a line where no device can be opened.
+//! Training on a GPU: features of our kernels reach Burn without a host transfer, and losses match the CPU's. Skipped with a
+//! message if no device can be opened.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +9,7 @@
     reason = "a test may fail"
 )]
 
-use common::{ask, fold, planted, recipe};
+use common::{fold, planted, recipe, request};
 use gpuforge_train::{
     TrainError,
     data::{Dataset, MarketData, Recipe, target::Target},
@@ -41,7 +41,7 @@ fn market() -> MarketData {
 const SELECTION: &str = "rsi(14), sma(10), ema(20), volume * 1";
 
 #[test]
-fn rows_that_our_kernels_wrote_are_those_that_burn_reads() {
+fn features_are_imported_into_burn_without_transfer() {
     let Some(gpu) = gpu() else { return };
     let recipe = recipe(SELECTION, 3, 1, Target::Direction);
     let there = Dataset::on_device(&market(), &recipe, &gpu.runner).unwrap();
@@ -54,9 +54,9 @@ fn rows_that_our_kernels_wrote_are_those_that_burn_reads() {
     let list: Vec<u32> = (0..here.samples.len() as u32).rev().step_by(7).collect();
     let [got, want] = tables.map(|table| {
         let order = table.backend.order(&list);
-        let batch = table.draw(&order, 0..list.len());
+        let batch = table.batch(&order, 0..list.len());
         let [n, window, features] = batch.x.dims();
-        table.backend.answers(batch.x.reshape([n, window * features])).unwrap()
+        table.backend.fetch_predictions(batch.x.reshape([n, window * features])).unwrap()
     });
     assert_eq!(got.len(), want.len());
     let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -64,14 +64,15 @@ fn rows_that_our_kernels_wrote_are_those_that_burn_reads() {
     assert_eq!(gpu.backend.meter.read().features, 0, "no feature crossed");
 }
 
-/// Losses of the first steps, and what crossed after each.
+/// Losses of the first steps, and the transfers after each.
 fn losses(data: &Dataset, backend: TrainBackend, steps: usize) -> (Vec<f32>, Vec<TransferBytes>) {
     let fold = fold(data);
     let per_epoch = fold.train.samples.len().div_ceil(64);
-    let setup = ask(Architecture::Mlp { hidden: vec![32, 16] }, steps.div_ceil(per_epoch), 1).setup(data, 0);
+    let config =
+        request(Architecture::Mlp { hidden: vec![32, 16] }, steps.div_ceil(per_epoch), 1).config(data, 0);
     let mut table = DeviceTable::new(backend.clone(), data, 1.0).unwrap();
     let job = FitJob {
-        setup: &setup,
+        config: &config,
         data,
         fold: &fold,
         scale: 1.0,
@@ -83,9 +84,9 @@ fn losses(data: &Dataset, backend: TrainBackend, steps: usize) -> (Vec<f32>, Vec
     };
     let (mut losses, mut crossed) = (Vec::new(), Vec::new());
     fit::fit(&job, &mut table, &mut |event| {
-        if let Event::Step(tick) = event {
-            losses.push(tick.loss);
-            if tick.epoch == 0 {
+        if let Event::Step(progress) = event {
+            losses.push(progress.loss);
+            if progress.epoch == 0 {
                 crossed.push(backend.meter.read());
             }
         }
@@ -95,7 +96,7 @@ fn losses(data: &Dataset, backend: TrainBackend, steps: usize) -> (Vec<f32>, Vec
 }
 
 #[test]
-fn losses_of_a_hundred_steps_agree_and_no_feature_crosses() {
+fn gpu_losses_match_cpu_and_features_are_not_transferred() {
     let Some(gpu) = gpu() else { return };
     let recipe = recipe(SELECTION, 2, 1, Target::Direction);
     let there = Dataset::on_device(&market(), &recipe, &gpu.runner).unwrap();
@@ -117,26 +118,26 @@ fn losses_of_a_hundred_steps_agree_and_no_feature_crosses() {
 }
 
 #[test]
-fn every_model_makes_steps_there() {
+fn every_architecture_trains_on_the_gpu() {
     let Some(gpu) = gpu() else { return };
     let recipe = recipe("rsi(14), volume * 1", 4, 1, Target::TripleBarrier { width: 1.0 });
     let data = Dataset::on_device(&planted(1, 260, 2.0, 3).0, &recipe, &gpu.runner).unwrap();
     let fold = fold(&data);
-    for shape in [
+    for architecture in [
         Architecture::Linear,
         Architecture::Tcn { channels: 8, kernel: 3, layers: 2 },
         Architecture::Transformer { width: 8, heads: 2, layers: 1 },
     ] {
-        let setup = ask(shape, 1, 1).setup(&data, 0);
-        let way = FoldOptions { backend: gpu.backend.clone(), device: &gpu.name, ..FoldOptions::cpu() };
-        let trained = train::train(&data, &fold, &setup, way, &mut |_| {}).unwrap();
+        let config = request(architecture, 1, 1).config(&data, 0);
+        let options = FoldOptions { backend: gpu.backend.clone(), device: &gpu.name, ..FoldOptions::cpu() };
+        let trained = train::train(&data, &fold, &config, options, &mut |_| {}).unwrap();
         assert!(trained.weights.iter().all(|w| w.is_finite()));
         assert!(trained.card.test.loss.unwrap().is_finite());
     }
 }
 
-/// Trains on a device that is destroyed after some steps, as a driver reset would, and goes on with what `recover` says.
-fn with_a_loss(
+/// Trains on a device that is destroyed after some steps, like a driver reset, and continues with `recover`.
+fn train_with_device_loss(
     recover: impl Fn(&SharedGpu, &TrainBackend, usize, &MarketData, &Recipe) -> Recovered,
 ) -> Option<(Card, String)> {
     let gpu = gpu()?;
@@ -144,30 +145,30 @@ fn with_a_loss(
     let market = planted(1, 400, 2.0, 3).0;
     let data = Dataset::on_device(&market, &recipe, &gpu.runner).unwrap();
     let fold = fold(&data);
-    let setup = ask(Architecture::Mlp { hidden: vec![8] }, 3, 1).setup(&data, 0);
+    let config = request(Architecture::Mlp { hidden: vec![8] }, 3, 1).config(&data, 0);
     let make = |lost: &TrainBackend, times: usize| recover(&gpu, lost, times, &market, &recipe);
-    let way = FoldOptions {
+    let options = FoldOptions {
         backend: gpu.backend.clone(),
         device: "the first",
         every: Some(2),
         recover: Some(&make),
         ..FoldOptions::cpu()
     };
-    let handles = gpu.backend.shared.clone().unwrap().given;
-    let (mut rescued, mut lost) = (None, false);
-    let trained = train::train(&data, &fold, &setup, way, &mut |event| match event {
-        Event::Step(tick) if tick.step == 5 && !lost => {
+    let handles = gpu.backend.shared.clone().unwrap().external;
+    let (mut recovered, mut lost) = (None, false);
+    let trained = train::train(&data, &fold, &config, options, &mut |event| match event {
+        Event::Step(progress) if progress.step == 5 && !lost => {
             lost = true;
             handles.device.destroy();
         }
         Event::Recovered { step, device, why } => {
             println!("{device} goes on from {step}: {why}");
-            rescued = Some((step, device));
+            recovered = Some((step, device));
         }
         _ => {}
     })
     .unwrap();
-    let (step, device) = rescued.expect("a loss");
+    let (step, device) = recovered.expect("a loss");
     assert!(step <= 6, "{step}");
     assert_eq!(trained.card.history.len(), 3);
     assert_eq!(trained.card.device, device);
@@ -178,23 +179,25 @@ fn with_a_loss(
 type Recovered = Result<(TrainBackend, Dataset, String), TrainError>;
 
 #[test]
-fn a_device_that_is_lost_is_opened_again() {
-    let found =
-        with_a_loss(|_, lost, times, market, recipe| shared_device::replace(lost, times, market, recipe));
+fn lost_device_is_reopened() {
+    let found = train_with_device_loss(|_, lost, times, market, recipe| {
+        shared_device::recover(lost, times, market, recipe)
+    });
     let Some((card, name)) = found else { return };
     assert_eq!(card.device, name, "the same adapter, opened again");
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_again_is_replaced_by_the_processor() {
-    // As after the last try.
-    let found = with_a_loss(|_, lost, _, market, recipe| shared_device::replace(lost, 99, market, recipe));
+fn unrecoverable_device_falls_back_to_cpu() {
+    // As after the last reopen.
+    let found =
+        train_with_device_loss(|_, lost, _, market, recipe| shared_device::recover(lost, 99, market, recipe));
     let Some((card, _)) = found else { return };
     assert_eq!(card.device, "cpu");
 }
 
 #[test]
-fn half_precision_learns_where_the_device_has_it_and_is_refused_where_not() {
+fn half_precision_trains_if_supported_else_fails() {
     let gpu = gpu();
     let places =
         [Some(("cpu", TrainBackend::cpu())), gpu.as_ref().map(|g| (g.name.as_str(), g.backend.clone()))];
@@ -202,11 +205,11 @@ fn half_precision_learns_where_the_device_has_it_and_is_refused_where_not() {
         for precision in [Precision::F16, Precision::Bf16] {
             let data = common::small(Target::Direction);
             let fold = fold(&data);
-            let mut setup = ask(Architecture::Mlp { hidden: vec![16] }, 3, 1).setup(&data, 0);
-            let way = || FoldOptions { backend: backend.clone(), device: name, ..FoldOptions::cpu() };
-            let full = train::train(&data, &fold, &setup, way(), &mut |_| {}).unwrap();
-            setup.precision = precision;
-            let half = train::train(&data, &fold, &setup, way(), &mut |_| {});
+            let mut config = request(Architecture::Mlp { hidden: vec![16] }, 3, 1).config(&data, 0);
+            let options = || FoldOptions { backend: backend.clone(), device: name, ..FoldOptions::cpu() };
+            let full = train::train(&data, &fold, &config, options(), &mut |_| {}).unwrap();
+            config.precision = precision;
+            let half = train::train(&data, &fold, &config, options(), &mut |_| {});
             match (precision.is_on(&backend.device), half) {
                 (true, Ok(half)) => {
                     let [full, half] = [full, half].map(|t| t.card.history.last().unwrap().train_loss);

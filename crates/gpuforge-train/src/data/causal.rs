@@ -6,34 +6,35 @@ use gpuforge_indicators_gpu::features::{Features, HostRows};
 use super::FeatureSelection;
 use crate::error::TrainError;
 
-/// Series that are tried, and shares of each that are left.
+/// Series that are tested, and the fractions of each that are kept.
 const SERIES: usize = 2;
 const CUTS: [f64; 3] = [0.41, 0.67, 0.93];
-/// Bars that are tried of a long series: those at its end.
+/// A long series is tested on its last bars only.
 const BARS: usize = 8192;
-/// Rounding of what is computed in another order.
-const SAME: f32 = 1e-5;
+/// Relative tolerance: values computed in another order round differently.
+const TOLERANCE: f32 = 1e-5;
 
-/// Compares the features of whole series with those of series whose end is missing.
-pub(crate) fn check(selected: &FeatureSelection, series: &[Series<'_>]) -> Result<(), TrainError> {
+/// Compares features of full series with features of the same series truncated at the end.
+pub(crate) fn check(selection: &FeatureSelection, series: &[Series<'_>]) -> Result<(), TrainError> {
     let mut longest: Vec<usize> = (0..series.len()).collect();
     longest.sort_by_key(|i| std::cmp::Reverse(series.get(*i).map_or(0, |s| s.close.len())));
     for at in longest.into_iter().take(SERIES) {
         let Some(whole) =
-            series.get(at).map(|s| stretch(s, s.close.len().saturating_sub(BARS)..s.close.len()))
+            series.get(at).map(|s| slice_bars(s, s.close.len().saturating_sub(BARS)..s.close.len()))
         else {
             continue;
         };
-        let full = Features::on_cpu(&selected.ask(), &[whole])?;
+        let full = Features::on_cpu(&selection.feature_spec(), &[whole])?;
         let first = full.series_rows().first().map_or(0, |s| s.first_bar);
         let full = full.to_host()?;
         for share in CUTS {
             let bars = (whole.close.len() as f64 * share) as usize;
-            let cut = Features::on_cpu(&selected.ask(), &[stretch(&whole, 0..bars)])?.to_host()?;
+            let cut =
+                Features::on_cpu(&selection.feature_spec(), &[slice_bars(&whole, 0..bars)])?.to_host()?;
             if let Some((row, column)) = first_difference(&full, &cut) {
                 let value = |rows: &HostRows| rows.values.get(row * rows.columns + column).copied();
                 return Err(TrainError::LooksAhead {
-                    column: selected.columns.get(column).cloned().unwrap_or_default(),
+                    column: selection.columns.get(column).cloned().unwrap_or_default(),
                     series: at,
                     bar: first + row,
                     full: value(&full).unwrap_or(f32::NAN),
@@ -45,7 +46,7 @@ pub(crate) fn check(selected: &FeatureSelection, series: &[Series<'_>]) -> Resul
     Ok(())
 }
 
-fn stretch<'a>(series: &Series<'a>, bars: std::ops::Range<usize>) -> Series<'a> {
+fn slice_bars<'a>(series: &Series<'a>, bars: std::ops::Range<usize>) -> Series<'a> {
     let of = |column: &'a [f64]| column.get(bars.clone()).unwrap_or_default();
     Series {
         open: of(series.open),
@@ -57,9 +58,10 @@ fn stretch<'a>(series: &Series<'a>, bars: std::ops::Range<usize>) -> Series<'a> 
     }
 }
 
-/// Row and column of the first number that is not the same; validity counts too.
+/// Row and column of the first value that differs.
 fn first_difference(full: &HostRows, cut: &HostRows) -> Option<(usize, usize)> {
     let width = full.columns.max(1);
-    let off = full.values.iter().zip(&cut.values).position(|(f, c)| (f - c).abs() > SAME * (1.0 + f.abs()));
+    let off =
+        full.values.iter().zip(&cut.values).position(|(f, c)| (f - c).abs() > TOLERANCE * (1.0 + f.abs()));
     off.map(|at| (at / width, at % width))
 }

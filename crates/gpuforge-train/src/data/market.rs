@@ -10,7 +10,7 @@ use gpuforge_indicators::{exec::Series, graph::Field, select};
 use super::Recipe;
 use crate::error::TrainError;
 
-/// What the indicators call a column, and what files do.
+/// Indicator input field of each column role.
 const COLUMNS: [(Field, Role); 6] = [
     (Field::Time, Role::Time),
     (Field::Open, Role::Open),
@@ -22,19 +22,19 @@ const COLUMNS: [(Field, Role); 6] = [
 
 const DAY: f64 = 86_400.0;
 
-/// Series of bars with their times in seconds; where bars have no time, their places stand for it.
+/// Bar series with times in seconds; bars without time use their index.
 #[derive(Debug, Clone, Default)]
 pub struct MarketData {
-    /// One per symbol.
+    /// Bars per symbol.
     pub bars: Vec<Bars>,
-    /// Their times.
+    /// Times per symbol.
     pub seconds: Vec<Vec<f64>>,
-    /// What their keys are called.
+    /// Schema of the key columns.
     pub layout: KeySchema,
 }
 
 impl MarketData {
-    /// Bars that are there already.
+    /// From bars in memory.
     pub fn new(layout: &KeySchema, bars: Vec<Bars>) -> MarketData {
         let seconds = |b: &Bars| match b.time.is_empty() {
             true => (0..b.len()).map(|i| i as f64).collect(),
@@ -43,9 +43,9 @@ impl MarketData {
         MarketData { seconds: bars.iter().map(seconds).collect(), bars, layout: layout.clone() }
     }
 
-    /// Reads what a recipe needs, and keeps the last days.
+    /// Reads the columns that a recipe needs, and keeps the last days.
     pub fn read(input: &Input, recipe: &Recipe, days: Option<u32>) -> Result<MarketData, TrainError> {
-        let selection = select::plan(&recipe.wanted()?);
+        let selection = select::plan(&recipe.select()?);
         let read: Vec<Field> = selection.plan.fields().collect();
         let wanted = |(field, _): &&(Field, Role)| {
             read.contains(field) || *field == Field::Close || *field == Field::Time && days.is_some()
@@ -59,7 +59,7 @@ impl MarketData {
         })
     }
 
-    /// Only the last days, counted back from the newest bar of all.
+    /// Keeps the last days, counted back from the newest bar of any symbol.
     pub fn last_days(self, days: u32) -> MarketData {
         let newest = self.seconds.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         let from = newest - f64::from(days) * DAY;
@@ -78,12 +78,12 @@ impl MarketData {
         kept
     }
 
-    /// As the indicator engine reads them.
+    /// Borrowed as input of the indicator executor.
     pub fn series(&self) -> Vec<Series<'_>> {
         self.bars.iter().zip(&self.seconds).map(|(b, time)| series(b, time)).collect()
     }
 
-    /// Names of the series.
+    /// Series names.
     pub fn symbols(&self) -> Vec<String> {
         let name =
             |(i, b): (usize, &Bars)| b.symbol.as_ref().map_or(format!("series {i}"), |s| s.to_string());

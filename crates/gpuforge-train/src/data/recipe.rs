@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use super::target::Target;
 use crate::error::TrainError;
 
-/// What is done to every feature, by what was known at each bar. As text: `none`, `zscore:64`, `rank:64`.
+/// Causal normalisation of every feature. As text: `none`, `zscore:64`, `rank:64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scaling {
-    /// Full values.
+    /// Raw values.
     None,
-    /// Standard deviations from the mean of the last bars.
+    /// Rolling z-score.
     ZScore(usize),
-    /// TrainBackend among the last bars, 0 to 1.
+    /// Rolling percentile rank, 0 to 1.
     Rank(usize),
 }
 
 impl Scaling {
-    /// As the feature engines call it.
+    /// The same as the feature kernels' type.
     pub fn normalise(self) -> Normalise {
         match self {
             Scaling::None => Normalise::None,
@@ -73,38 +73,38 @@ impl From<Scaling> for String {
     }
 }
 
-/// How a data set is made.
+/// Dataset recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// Which indicators, in the language of `gpuforge indicators`.
+    /// Indicator selection, in the syntax of `gpuforge indicators`.
     pub indicators: String,
-    /// What is done to them.
+    /// Normalisation.
     pub scaling: Scaling,
-    /// Rows of a window.
+    /// Window length in rows.
     pub window: usize,
-    /// Bars from a decision to its target.
+    /// Bars from the prediction to its target.
     pub horizon: usize,
-    /// What is predicted.
+    /// Prediction target.
     pub target: Target,
 }
 
 impl Recipe {
-    /// What is selected.
-    pub fn wanted(&self) -> Result<Vec<SelectItem>, TrainError> {
+    /// Parses the selection.
+    pub fn select(&self) -> Result<Vec<SelectItem>, TrainError> {
         Ok(Selector::new().select(&self.indicators)?)
     }
 
-    /// Names of the features.
+    /// Feature names.
     pub fn columns(&self) -> Result<Vec<String>, TrainError> {
-        Ok(select::graph(&self.wanted()?).2)
+        Ok(select::graph(&self.select()?).2)
     }
 
-    /// Are the numbers possible?
+    /// Validates the settings.
     pub fn check(&self) -> Result<(), TrainError> {
         let rule = "1 to 4096";
         for (what, value) in [("--window", self.window), ("--horizon", self.horizon)] {
             if !(1..=MAX_BARS).contains(&value) {
-                return Err(TrainError::Setting { what, value: value.to_string(), rule });
+                return Err(TrainError::InvalidSetting { what, value: value.to_string(), rule });
             }
         }
         let (what, width) = match self.target {
@@ -114,7 +114,7 @@ impl Recipe {
         };
         match width > 0.0 && width.is_finite() {
             true => Ok(()),
-            false => Err(TrainError::Setting { what, value: width.to_string(), rule: "above 0" }),
+            false => Err(TrainError::InvalidSetting { what, value: width.to_string(), rule: "above 0" }),
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalings_are_read_as_they_are_written() {
+    fn scaling_text_round_trips() {
         for scaling in [Scaling::None, Scaling::ZScore(64), Scaling::Rank(4096)] {
             assert_eq!(scaling.to_string().parse(), Ok(scaling));
         }

@@ -6,8 +6,8 @@
 //!   fold 2  [ train ·························]  ┆  [ validation ]  ┆  [ test ]
 //!                                  embargo ≥ horizon
 //! ```
-//! Parts are time_ranges of points of time that all symbols share. A sample belongs to the part in which its decision is
-//! made; it is left out where its target ends in a later part (symbols with gaps).
+//! Parts are ranges of a time axis that all symbols share. A sample belongs to the part in which its prediction is made; it is
+//! purged if its target ends in a later part (symbols with gaps).
 
 use std::ops::Range;
 
@@ -16,139 +16,140 @@ use serde::{Deserialize, Serialize};
 use super::Samples;
 use crate::error::TrainError;
 
-/// Samples that every part must have.
+/// Minimum number of samples per part.
 pub const MIN_SAMPLES: usize = 8;
 
-/// How time is divided.
+/// Walk-forward split.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SplitConfig {
-    /// How many tests, one after the other.
+    /// Number of walk-forward folds.
     pub folds: usize,
-    /// Share of time for validation, before each test.
+    /// Fraction of time for validation, before each test.
     pub validation: f64,
-    /// Share of time for all tests inference_batch.
+    /// Fraction of time for all test parts together.
     pub test: f64,
-    /// Points of time between parts; at least the horizon.
+    /// Time steps between parts; at least the horizon.
     pub embargo: usize,
 }
 
-/// A time range and its samples.
+/// One part of a fold: a time range and its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplitPart {
-    /// What it is for.
+    /// Training, validation or test.
     pub name: &'static str,
-    /// Its points of time.
+    /// Range of time indices.
     pub positions: Range<usize>,
-    /// Its samples, in the order of time.
+    /// Samples, in time order.
     pub samples: Vec<u32>,
-    /// Samples that were left out because their targets end later.
+    /// Samples purged because their targets end in a later part.
     pub purged: usize,
 }
 
-/// One training, its validation and its test.
+/// One walk-forward fold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
-    /// Learned from.
+    /// Training part.
     pub train: SplitPart,
-    /// Decides when to stop.
+    /// Validation part: decides early stopping.
     pub validation: SplitPart,
-    /// Never seen before.
+    /// Test part: out of sample.
     pub test: SplitPart,
-    /// Points of time between parts.
+    /// Time steps between parts.
     pub embargo: usize,
 }
 
 impl Fold {
-    /// The parts in the order of time.
+    /// The parts in time order.
     pub fn parts(&self) -> [&SplitPart; 3] {
         [&self.train, &self.validation, &self.test]
     }
 }
 
-/// A way in which a part knows of a later one.
+/// Leakage from a later part into an earlier one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Leak {
-    /// Parts too close to each other.
+    /// The embargo is shorter than the horizon.
     #[error(
         "an embargo of {embargo} is shorter than the horizon of {horizon}: targets of one part end in the next"
     )]
     Embargo {
-        /// Points of time between parts.
+        /// Time steps between parts.
         embargo: usize,
         /// Bars to the target.
         horizon: usize,
     },
-    /// A target that ends where the next part already decides.
+    /// A target that ends in a later part.
     #[error(
         "sample {sample} of the {earlier} part is decided at {decided} and its target ends at {until}, but the {later} \
          part begins at {begins}"
     )]
     Overlap {
-        /// Which sample.
+        /// The sample.
         sample: u32,
         /// Its part.
         earlier: &'static str,
-        /// The part that it knows of.
+        /// The later part.
         later: &'static str,
-        /// When it is decided.
+        /// Time index of its prediction.
         decided: u32,
-        /// When its target is known.
+        /// Time index at which its target is known.
         until: u32,
-        /// The first decision of the later part.
+        /// First time index of the later part.
         begins: u32,
     },
 }
 
-/// Divides time.
-pub fn walk_forward(samples: &Samples, shares: SplitConfig, horizon: usize) -> Result<Vec<Fold>, TrainError> {
-    check(shares)?;
-    if shares.embargo < horizon {
-        return Err(Leak::Embargo { embargo: shares.embargo, horizon }.into());
+/// Walk-forward split of the samples; every fold passes [`verify`].
+pub fn walk_forward(samples: &Samples, config: SplitConfig, horizon: usize) -> Result<Vec<Fold>, TrainError> {
+    check(config)?;
+    if config.embargo < horizon {
+        return Err(Leak::Embargo { embargo: config.embargo, horizon }.into());
     }
-    let first = samples.at.iter().min().map_or(0, |p| *p as usize);
-    let past = samples.at.iter().max().map_or(0, |p| *p as usize + 1);
-    let positions = past - first;
-    let each = (positions as f64 * shares.test / shares.folds as f64) as usize;
-    let validation = (positions as f64 * shares.validation) as usize;
+    let first = samples.time_index.iter().min().map_or(0, |p| *p as usize);
+    let end = samples.time_index.iter().max().map_or(0, |p| *p as usize + 1);
+    let positions = end - first;
+    let test_len = (positions as f64 * config.test / config.folds as f64) as usize;
+    let validation = (positions as f64 * config.validation) as usize;
     let fold = |k: usize| {
-        let tested = past - each * (shares.folds - k)..past - each * (shares.folds - k - 1);
-        let decided = tested.start.saturating_sub(shares.embargo);
-        let validated = decided.saturating_sub(validation)..decided;
-        let learned = first..validated.start.saturating_sub(shares.embargo).max(first);
+        let test = end - test_len * (config.folds - k)..end - test_len * (config.folds - k - 1);
+        let validation_end = test.start.saturating_sub(config.embargo);
+        let valid = validation_end.saturating_sub(validation)..validation_end;
+        let train = first..valid.start.saturating_sub(config.embargo).max(first);
         let part = |name, positions: Range<usize>, next: usize| SplitPart::of(name, positions, next, samples);
         let fold = Fold {
-            train: part("training", learned, validated.start),
-            validation: part("validation", validated, tested.start),
-            test: part("test", tested, usize::MAX),
-            embargo: shares.embargo,
+            train: part("training", train, valid.start),
+            validation: part("validation", valid, test.start),
+            test: part("test", test, usize::MAX),
+            embargo: config.embargo,
         };
         for part in fold.parts() {
             if part.samples.len() < MIN_SAMPLES {
-                return Err(TrainError::SmallPart {
+                return Err(TrainError::PartTooSmall {
                     part: part.name,
                     samples: part.samples.len(),
-                    least: MIN_SAMPLES,
+                    min: MIN_SAMPLES,
                     positions,
-                    folds: shares.folds,
-                    embargo: shares.embargo,
+                    folds: config.folds,
+                    embargo: config.embargo,
                 });
             }
         }
         verify(&fold, samples, horizon)?;
         Ok(fold)
     };
-    (0..shares.folds).map(fold).collect()
+    (0..config.folds).map(fold).collect()
 }
 
-fn check(shares: SplitConfig) -> Result<(), TrainError> {
-    let wrong = |what, value: String, rule| Err(TrainError::Setting { what, value, rule });
-    if shares.folds == 0 {
-        return wrong("--folds", "0".to_owned(), "at least 1");
+fn check(config: SplitConfig) -> Result<(), TrainError> {
+    let invalid = |what, value: String, rule| Err(TrainError::InvalidSetting { what, value, rule });
+    if config.folds == 0 {
+        return invalid("--folds", "0".to_owned(), "at least 1");
     }
-    let share = |x: f64| x > 0.0 && x < 1.0;
-    if !share(shares.validation) || !share(shares.test) || shares.validation + shares.test >= 1.0 {
-        let value = format!("{} and {}", shares.validation, shares.test);
-        return wrong("the share of validation and test", value, "each above 0, inference_batch below 1");
+    let is_fraction = |x: f64| x > 0.0 && x < 1.0;
+    if !is_fraction(config.validation) || !is_fraction(config.test) || config.validation + config.test >= 1.0
+    {
+        let value = format!("{} and {}", config.validation, config.test);
+        return invalid("the share of validation and test", value, "each above 0, together below 1");
     }
     Ok(())
 }
@@ -156,24 +157,24 @@ fn check(shares: SplitConfig) -> Result<(), TrainError> {
 impl SplitPart {
     fn of(name: &'static str, positions: Range<usize>, next: usize, samples: &Samples) -> SplitPart {
         let inside =
-            |i: &u32| samples.at.get(*i as usize).is_some_and(|p| positions.contains(&(*p as usize)));
+            |i: &u32| samples.time_index.get(*i as usize).is_some_and(|p| positions.contains(&(*p as usize)));
         let all: Vec<u32> = (0..samples.len() as u32).filter(inside).collect();
-        let ends = |i: &u32| samples.until.get(*i as usize).is_some_and(|p| (*p as usize) < next);
+        let ends = |i: &u32| samples.target_time_index.get(*i as usize).is_some_and(|p| (*p as usize) < next);
         let kept: Vec<u32> = all.iter().copied().filter(ends).collect();
         let purged = all.len() - kept.len();
         SplitPart { name, positions, samples: kept, purged }
     }
 }
 
-/// Does a part know of a later one? The test that every fold passes before anything is learned from it.
+/// Leakage test: no target of a part may end in a later part.
 pub fn verify(fold: &Fold, samples: &Samples, horizon: usize) -> Result<(), Leak> {
     if fold.embargo < horizon {
         return Err(Leak::Embargo { embargo: fold.embargo, horizon });
     }
     let [train, validation, test] = fold.parts();
     for (earlier, later) in [(train, validation), (train, test), (validation, test)] {
-        let at = |i: &u32| samples.at.get(*i as usize).copied();
-        let until = |i: &u32| samples.until.get(*i as usize).copied();
+        let at = |i: &u32| samples.time_index.get(*i as usize).copied();
+        let until = |i: &u32| samples.target_time_index.get(*i as usize).copied();
         let Some(begins) = later.samples.iter().filter_map(at).min() else { continue };
         let worst = earlier.samples.iter().filter_map(|i| Some((until(i)?, *i))).max();
         if let Some((until, sample)) = worst

@@ -1,39 +1,39 @@
 //! Targets (labels): direction, return, volatility-scaled return, triple barrier.
 //!
-//! Volatility is the root mean square of the last [`VOLATILITY`] one-bar log returns, so that it is known at the bar itself.
+//! Volatility is the root mean square of the last [`VOLATILITY_BARS`] one-bar log returns: causal at each bar.
 
 use serde::{Deserialize, Serialize};
 
-/// One-bar returns that volatility rests on.
-pub const VOLATILITY: usize = 64;
-/// Fewer of them say nothing.
-const MIN_SAMPLES: usize = 16;
+/// Rolling window of the volatility estimate, in one-bar returns.
+pub const VOLATILITY_BARS: usize = 64;
+/// Fewer returns give no estimate.
+const MIN_RETURNS: usize = 16;
 
-/// What is predicted.
+/// Prediction target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Target {
-    /// Is the close higher after the horizon? 1 or 0; equal is not higher.
+    /// 1 if the close is higher after the horizon, else 0.
     Direction,
-    /// The log return over the horizon, at most so much in either direction.
+    /// Log return over the horizon, clipped.
     Return {
-        /// The most.
+        /// Clip limit.
         clip: f64,
     },
-    /// The log return over the horizon in units of what it usually is, at most so many in either direction.
+    /// Log return over the horizon divided by its volatility, clipped.
     VolReturn {
-        /// The most.
+        /// Clip limit.
         clip: f64,
     },
-    /// Which barrier is touched first: 0 the lower, 2 the upper, 1 none of them within the horizon.
+    /// Triple-barrier label: 0 lower barrier first, 2 upper barrier first, 1 neither within the horizon.
     TripleBarrier {
-        /// Distance of the barriers, in units of what a return over the horizon usually is.
+        /// Barrier distance, in units of the volatility over the horizon.
         width: f64,
     },
 }
 
 impl Target {
-    /// Every kind with its defaults, by name.
+    /// Every target with its defaults, by name.
     pub const ALL: [(&str, Target); 4] = [
         ("direction", Target::Direction),
         ("return", Target::Return { clip: 0.05 }),
@@ -41,7 +41,7 @@ impl Target {
         ("triple-barrier", Target::TripleBarrier { width: 1.0 }),
     ];
 
-    /// Its name.
+    /// Name.
     pub fn name(self) -> &'static str {
         match self {
             Target::Direction => "direction",
@@ -51,12 +51,12 @@ impl Target {
         }
     }
 
-    /// Numbers that a model puts out for it.
+    /// Model outputs per sample.
     pub fn outputs(self) -> usize {
         if matches!(self, Target::TripleBarrier { .. }) { 3 } else { 1 }
     }
 
-    /// Names of its classes; none where it is a number.
+    /// Class names; empty for regression.
     pub fn classes(self) -> &'static [&'static str] {
         match self {
             Target::Direction => &["not up", "up"],
@@ -65,48 +65,50 @@ impl Target {
         }
     }
 
-    /// The target of every bar; `None` where the future, the volatility or a price is missing.
+    /// Label of every bar; `None` where the future, the volatility or a price is missing.
     pub fn labels(self, close: &[f64], horizon: usize) -> Vec<Option<f32>> {
-        let logs: Vec<f64> = close.iter().map(|x| x.ln()).collect();
-        let usual = match self {
+        let log_close: Vec<f64> = close.iter().map(|x| x.ln()).collect();
+        let volatility = match self {
             Target::Direction | Target::Return { .. } => Vec::new(),
-            _ => volatility(&logs),
+            _ => rolling_volatility(&log_close),
         };
-        (0..logs.len()).map(|bar| self.label(&logs, &usual, bar, horizon).map(|y| y as f32)).collect()
+        (0..log_close.len())
+            .map(|bar| self.label(&log_close, &volatility, bar, horizon).map(|y| y as f32))
+            .collect()
     }
 
-    fn label(self, logs: &[f64], usual: &[f64], bar: usize, horizon: usize) -> Option<f64> {
-        let now = *logs.get(bar)?;
-        let path = logs.get(bar + 1..=bar + horizon)?;
+    fn label(self, log_close: &[f64], volatility: &[f64], bar: usize, horizon: usize) -> Option<f64> {
+        let now = *log_close.get(bar)?;
+        let path = log_close.get(bar + 1..=bar + horizon)?;
         let all = path.iter().all(|x| x.is_finite()) && now.is_finite();
-        let gain = path.last().filter(|_| all)? - now;
+        let log_return = path.last().filter(|_| all)? - now;
         let unit = || {
-            let usual = usual.get(bar)? * (horizon as f64).sqrt();
-            (usual > 0.0).then_some(usual)
+            let volatility = volatility.get(bar)? * (horizon as f64).sqrt();
+            (volatility > 0.0).then_some(volatility)
         };
         match self {
-            Target::Direction => Some(f64::from(gain > 0.0)),
-            Target::Return { clip } => Some(gain.clamp(-clip, clip)),
-            Target::VolReturn { clip } => Some((gain / unit()?).clamp(-clip, clip)),
+            Target::Direction => Some(f64::from(log_return > 0.0)),
+            Target::Return { clip } => Some(log_return.clamp(-clip, clip)),
+            Target::VolReturn { clip } => Some((log_return / unit()?).clamp(-clip, clip)),
             Target::TripleBarrier { width } => {
-                let far = width * unit()?;
-                let touched = path.iter().map(|x| x - now).find(|off| off.abs() >= far);
+                let barrier = width * unit()?;
+                let touched = path.iter().map(|x| x - now).find(|off| off.abs() >= barrier);
                 Some(touched.map_or(1.0, |off| if off > 0.0 { 2.0 } else { 0.0 }))
             }
         }
     }
 }
 
-/// What one bar's log return usually is, as far as it is known at each bar; NaN before there are enough.
-fn volatility(logs: &[f64]) -> Vec<f64> {
-    let step = |bar: usize| Some(logs.get(bar)? - logs.get(bar.checked_sub(1)?)?);
+/// Rolling RMS of one-bar log returns; NaN before there are enough.
+fn rolling_volatility(log_close: &[f64]) -> Vec<f64> {
+    let step = |bar: usize| Some(log_close.get(bar)? - log_close.get(bar.checked_sub(1)?)?);
     let at = |bar: usize| {
-        let first = (bar + 1).saturating_sub(VOLATILITY).max(1);
+        let first = (bar + 1).saturating_sub(VOLATILITY_BARS).max(1);
         let squares = (first..=bar).filter_map(step).map(|x| x * x);
         let (count, sum) = squares.fold((0usize, 0.0), |(n, sum), x| (n + 1, sum + x));
-        if count < MIN_SAMPLES { f64::NAN } else { (sum / count as f64).sqrt() }
+        if count < MIN_RETURNS { f64::NAN } else { (sum / count as f64).sqrt() }
     };
-    (0..logs.len()).map(at).collect()
+    (0..log_close.len()).map(at).collect()
 }
 
 #[cfg(test)]
@@ -115,22 +117,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn direction_and_return_look_exactly_so_far_ahead() {
+    fn labels_use_exactly_the_horizon() {
         let close = [1.0, 2.0, 2.0, 4.0, 1.0];
         let up = Target::Direction.labels(&close, 2);
         assert_eq!(up, [Some(1.0), Some(1.0), Some(0.0), None, None]);
-        let gain = Target::Return { clip: 0.5 }.labels(&close, 1);
-        assert_eq!(gain, [Some(0.5), Some(0.0), Some(0.5), Some(-0.5), None]);
+        let log_return = Target::Return { clip: 0.5 }.labels(&close, 1);
+        assert_eq!(log_return, [Some(0.5), Some(0.0), Some(0.5), Some(-0.5), None]);
     }
 
     #[test]
-    fn a_price_that_is_no_price_makes_no_target() {
+    fn nan_or_zero_price_gives_no_label() {
         let up = Target::Direction.labels(&[1.0, f64::NAN, 3.0, 0.0, 5.0, 6.0], 1);
         assert_eq!(up, [None, None, None, None, Some(1.0), None]);
     }
 
     #[test]
-    fn the_first_barrier_counts_and_volatility_rests_on_the_past() {
+    fn first_barrier_touched_wins_and_volatility_is_causal() {
         // Steps of one per cent up and down, then a jump up and a larger one down.
         let mut close: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { 100.0 } else { 101.0 }).collect();
         close.extend([110.0, 80.0, 80.0, 80.0]);
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_that_of_its_target() {
+    fn target_names_match_their_table() {
         for (name, target) in Target::ALL {
             assert_eq!(target.name(), name);
             assert!(target.classes().is_empty() || target.classes().len() == target.outputs().max(2));

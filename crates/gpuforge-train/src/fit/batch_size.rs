@@ -5,96 +5,98 @@ use std::time::{Duration, Instant};
 use super::fault;
 use crate::{config::TrainConfig, device_table::DeviceTable, net::Net};
 
-/// The smallest that is tried, and the largest.
-const SIZES: [usize; 2] = [32, 8192];
-/// Steps of an epoch, at least: large batches learn little from few samples.
+/// Smallest and largest batch size tried.
+const SIZE_LIMITS: [usize; 2] = [32, 8192];
+/// Minimum steps per epoch: large batches learn little from few samples.
 const MIN_STEPS: usize = 64;
-/// As good as the fastest.
+/// Fraction of the best throughput that is good enough.
 const NEAR_BEST: f64 = 0.9;
-/// Time for all trials.
-const TIME: Duration = Duration::from_secs(2);
-/// Steps of a trial; the first one is not counted.
-const STEPS: usize = 3;
+/// Time budget of all trials.
+const TRIAL_BUDGET: Duration = Duration::from_secs(2);
+/// Timed steps per trial, after one warm-up step.
+const TRIAL_STEPS: usize = 3;
 
-/// What backward holds beside what forward kept: the gradients of the same numbers.
-const BOTH: u64 = 2;
+/// Backward holds the activations and as many gradients.
+const ACTIVATIONS_AND_GRADIENTS: u64 = 2;
 
-/// Samples whose step fits the memory; `None` where nobody knows how much there is. Pure.
-fn fits(kept: [usize; 2], recompute: bool, bytes: Option<u64>) -> Option<usize> {
-    let [stage, all] = kept;
-    let each = 4 * BOTH * if recompute { stage } else { all }.max(1) as u64;
+/// Largest batch that fits in memory; `None` if the budget is unknown. Pure.
+fn max_batch(activations: [usize; 2], recompute: bool, bytes: Option<u64>) -> Option<usize> {
+    let [stage, all] = activations;
+    let each = 4 * ACTIVATIONS_AND_GRADIENTS * if recompute { stage } else { all }.max(1) as u64;
     bytes.map(|bytes| usize::try_from(bytes / each).unwrap_or(usize::MAX))
 }
 
-/// Is there too little memory to keep everything that backward needs of even the smallest batch that is tried?
-pub(super) fn is_short(net: &Net, table: &DeviceTable) -> bool {
-    fits(net.spec.kept(), false, table.backend.memory).is_some_and(|most| most < SIZES[0])
+/// Whether even the smallest batch needs gradient checkpointing to fit in memory.
+pub(super) fn needs_recompute(net: &Net, table: &DeviceTable) -> bool {
+    max_batch(net.spec.activation_sizes(), false, table.backend.memory)
+        .is_some_and(|most| most < SIZE_LIMITS[0])
 }
 
-/// A size, and how it was found: what fits the memory, and of that what is fast.
+/// The batch size, and the reason for it.
 pub(super) fn choose(
     net: &Net,
     table: &DeviceTable,
     samples: &[u32],
-    setup: &TrainConfig,
+    config: &TrainConfig,
 ) -> (usize, String) {
-    let wanted = (samples.len() / MIN_STEPS).clamp(SIZES[0], SIZES[1]).min(samples.len().max(1));
-    let room = fits(net.spec.kept(), net.recompute, table.backend.memory).map_or(wanted, |n| n.max(1));
-    let most = wanted.min(room);
+    let wanted = (samples.len() / MIN_STEPS).clamp(SIZE_LIMITS[0], SIZE_LIMITS[1]).min(samples.len().max(1));
+    let fitting = max_batch(net.spec.activation_sizes(), net.recompute, table.backend.memory)
+        .map_or(wanted, |n| n.max(1));
+    let most = wanted.min(fitting);
     let order = table.backend.order(samples);
     let began = Instant::now();
-    let mut tried: Vec<(usize, f64)> = Vec::new();
-    let mut size = SIZES[0].min(most);
-    while size <= most && began.elapsed() < TIME {
+    let mut trials: Vec<(usize, f64)> = Vec::new();
+    let mut size = SIZE_LIMITS[0].min(most);
+    while size <= most && began.elapsed() < TRIAL_BUDGET {
         let step = || {
-            let gradient = net.gradient_of(table, &order, 0..size, setup.recipe.target);
+            let gradient = net.gradient_of(table, &order, 0..size, config.recipe.target);
             table.backend.scalars(gradient.scalars)
         };
         let mut clock = Instant::now();
-        for at in 0..=STEPS {
+        for at in 0..=TRIAL_STEPS {
             if fault::guard(step).is_err() {
-                return pick(&tried, size / 2, "memory ran out beyond it");
+                return pick(&trials, size / 2, "out of memory above it");
             }
             if at == 0 {
                 clock = Instant::now();
             }
         }
-        tried.push((size, (STEPS * size) as f64 / clock.elapsed().as_secs_f64().max(1e-9)));
+        trials.push((size, (TRIAL_STEPS * size) as f64 / clock.elapsed().as_secs_f64().max(1e-9)));
         size *= 2;
     }
-    pick(&tried, SIZES[0].min(most), "nothing was tried")
+    pick(&trials, SIZE_LIMITS[0].min(most), "no trial ran")
 }
 
-/// The smallest size that is nearly as fast as the fastest.
-fn pick(tried: &[(usize, f64)], otherwise: usize, why: &str) -> (usize, String) {
-    let fastest = tried.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
-    match tried.iter().find(|(_, speed)| *speed >= NEAR_BEST * fastest) {
+/// The smallest size with near-best throughput.
+fn pick(trials: &[(usize, f64)], default: usize, why: &str) -> (usize, String) {
+    let fastest = trials.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
+    match trials.iter().find(|(_, speed)| *speed >= NEAR_BEST * fastest) {
         Some((size, speed)) => {
-            let sizes = tried.len();
+            let sizes = trials.len();
             (*size, format!("{speed:.0} samples/s, {fastest:.0} with the fastest of {sizes} sizes"))
         }
-        None => (otherwise.max(1), why.to_owned()),
+        None => (default.max(1), why.to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{fits, pick};
+    use super::{max_batch, pick};
 
     #[test]
-    fn the_smallest_that_is_nearly_the_fastest() {
-        let tried = [(32, 100.0), (64, 170.0), (128, 185.0), (256, 188.0)];
-        assert_eq!(pick(&tried, 1, "").0, 64, "170 is more than nine tenths of 188");
+    fn smallest_near_best_batch_size_is_picked() {
+        let trials = [(32, 100.0), (64, 170.0), (128, 185.0), (256, 188.0)];
+        assert_eq!(pick(&trials, 1, "").0, 64, "170 is more than nine tenths of 188");
         assert_eq!(pick(&[], 16, "memory"), (16, "memory".to_owned()));
         assert_eq!(pick(&[], 0, "memory").0, 1);
     }
 
     #[test]
-    fn what_fits_is_bytes_over_what_a_sample_keeps() {
-        assert_eq!(fits([100, 1000], false, Some(80_000)), Some(10));
-        assert_eq!(fits([100, 1000], true, Some(80_000)), Some(100));
-        assert_eq!(fits([100, 1000], false, Some(7_999)), Some(0));
-        assert_eq!(fits([0, 0], false, Some(80)), Some(10));
-        assert_eq!(fits([100, 1000], false, None), None);
+    fn max_batch_is_memory_over_activation_bytes() {
+        assert_eq!(max_batch([100, 1000], false, Some(80_000)), Some(10));
+        assert_eq!(max_batch([100, 1000], true, Some(80_000)), Some(100));
+        assert_eq!(max_batch([100, 1000], false, Some(7_999)), Some(0));
+        assert_eq!(max_batch([0, 0], false, Some(80)), Some(10));
+        assert_eq!(max_batch([100, 1000], false, None), None);
     }
 }

@@ -2,40 +2,40 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a device said no to.
+/// A classified device failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Memory ran out: a smaller batch may fit.
-    Memory(String),
-    /// Anything else: the device is not asked again.
-    Lost(String),
+    /// OOM: a smaller batch may fit.
+    OutOfMemory(String),
+    /// Anything else: the device is not used again.
+    DeviceLost(String),
 }
 
-/// Failures on purpose.
+/// Fault injection.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// Memory runs out for batches that are larger than this.
-    pub most: Option<usize>,
-    /// The device is lost, once, before this step.
+    /// OOM for batches larger than this.
+    pub max_batch: Option<usize>,
+    /// Device lost, once, before this step.
     pub lost_at: Option<u64>,
 }
 
 impl Faults {
-    pub(super) fn due(&mut self, step: u64, batch: usize) -> Option<Fault> {
-        if self.most.is_some_and(|most| batch > most) {
-            return Some(Fault::Memory("out of memory (on purpose)".to_owned()));
+    pub(super) fn next(&mut self, step: u64, batch: usize) -> Option<Fault> {
+        if self.max_batch.is_some_and(|max_batch| batch > max_batch) {
+            return Some(Fault::OutOfMemory("out of memory (injected)".to_owned()));
         }
-        self.lost_at.take_if(|at| *at == step).map(|_| Fault::Lost("device lost (on purpose)".to_owned()))
+        self.lost_at.take_if(|at| *at == step).map(|_| Fault::DeviceLost("device lost (injected)".to_owned()))
     }
 }
 
-/// Words by which allocators and drivers say that there is no memory left.
-const MEMORY: [&str; 5] =
+/// OOM messages of allocators and drivers.
+const OOM_MESSAGES: [&str; 5] =
     ["out of memory", "out of device memory", "outofmemory", "not enough memory", "can't allocate buffer"];
 
-/// Runs what may fail by an error or by a panic.
-pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, Fault> {
-    let why = match catch_unwind(AssertUnwindSafe(work)) {
+/// Runs `f` and classifies its error or panic.
+pub(super) fn guard<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, Fault> {
+    let why = match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(result)) => return Ok(result),
         Ok(Err(why)) => why,
         Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
@@ -44,8 +44,12 @@ pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, Fa
             _ => "a panic without a message".to_owned(),
         },
     };
-    let plain = why.to_lowercase();
-    Err(if MEMORY.iter().any(|w| plain.contains(w)) { Fault::Memory(why) } else { Fault::Lost(why) })
+    let lower = why.to_lowercase();
+    Err(if OOM_MESSAGES.iter().any(|w| lower.contains(w)) {
+        Fault::OutOfMemory(why)
+    } else {
+        Fault::DeviceLost(why)
+    })
 }
 
 #[cfg(test)]
@@ -54,39 +58,39 @@ mod tests {
     use super::*;
     use burn::tensor::Tensor;
 
-    /// What a device really says when there is no memory, and that it can be asked again afterwards.
+    /// The real OOM message of a device is recognised, and the device is usable afterwards.
     #[test]
-    fn a_buffer_that_no_device_has_is_a_lack_of_memory() {
+    fn oversized_buffer_is_classified_as_oom() {
         let gpu = match crate::shared_device::gpu() {
             Ok(gpu) => gpu,
             Err(error) => return println!("skipped: {error}"),
         };
-        let most = gpu.backend.shared.clone().unwrap().given.device.limits().max_buffer_size;
+        let max_batch = gpu.backend.shared.clone().unwrap().external.device.limits().max_buffer_size;
         let ones = |count: usize| Tensor::<1>::ones([count], &gpu.backend.device);
         let full = guard(|| {
-            let all = ones(usize::try_from(most).unwrap() / 4 * 3);
+            let all = ones(usize::try_from(max_batch).unwrap() / 4 * 3);
             gpu.backend.fetch(all.narrow(0, 0, 2))
         });
-        assert!(matches!(full, Err(Fault::Memory(_))), "{full:?}");
+        assert!(matches!(full, Err(Fault::OutOfMemory(_))), "{full:?}");
         gpu.backend.device.memory_cleanup();
         assert_eq!(guard(|| gpu.backend.fetch(ones(3))), Ok(vec![1.0; 3]));
     }
 
     #[test]
-    fn panics_and_errors_become_what_can_be_done() {
+    fn panics_and_errors_are_classified() {
         assert_eq!(guard(|| Ok(3)), Ok(3));
         let full = guard::<()>(|| panic!("wgpu: Out of Memory (allocating 3 GiB)"));
-        assert!(matches!(full, Err(Fault::Memory(why)) if why.contains("3 GiB")));
+        assert!(matches!(full, Err(Fault::OutOfMemory(why)) if why.contains("3 GiB")));
         let lost = guard::<()>(|| Err("device lost".to_owned()));
-        assert_eq!(lost, Err(Fault::Lost("device lost".to_owned())));
+        assert_eq!(lost, Err(Fault::DeviceLost("device lost".to_owned())));
     }
 
     #[test]
-    fn a_loss_on_purpose_comes_once() {
-        let mut faults = Faults { most: Some(4), lost_at: Some(2) };
-        assert!(matches!(faults.due(0, 5), Some(Fault::Memory(_))));
-        assert_eq!(faults.due(1, 4), None);
-        assert!(matches!(faults.due(2, 4), Some(Fault::Lost(_))));
-        assert_eq!(faults.due(2, 4), None);
+    fn injected_device_loss_fires_once() {
+        let mut faults = Faults { max_batch: Some(4), lost_at: Some(2) };
+        assert!(matches!(faults.next(0, 5), Some(Fault::OutOfMemory(_))));
+        assert_eq!(faults.next(1, 4), None);
+        assert!(matches!(faults.next(2, 4), Some(Fault::DeviceLost(_))));
+        assert_eq!(faults.next(2, 4), None);
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::{data::Dataset, device_table::DeviceTable};
 
-/// Says which feature of which symbol at which time, for an error.
-pub(super) fn nan_source(data: &Dataset, table: &DeviceTable, samples: &[u32]) -> String {
+/// Names the feature, symbol and bar, for an error message.
+pub(super) fn describe(data: &Dataset, table: &DeviceTable, samples: &[u32]) -> String {
     let order = table.backend.order(samples);
-    let batch = table.draw(&order, 0..samples.len());
+    let batch = table.batch(&order, 0..samples.len());
     let [count, window, features] = batch.x.dims();
-    let Ok(values) = table.backend.answers(batch.x.reshape([count, window * features])) else {
-        return "the batch cannot be fetched".to_owned();
+    let Ok(values) = table.backend.fetch_predictions(batch.x.reshape([count, window * features])) else {
+        return "the batch cannot be downloaded".to_owned();
     };
     let name = |at: usize| {
         let column = data.columns.get(at % features.max(1)).map_or("?", String::as_str);

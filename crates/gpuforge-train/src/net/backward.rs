@@ -6,17 +6,17 @@ use burn::tensor::Tensor;
 use super::{Net, loss};
 use crate::{data::target::Target, device_table::DeviceBatch};
 
-/// A number and what it changes by.
+/// A loss and its gradients.
 pub(super) struct BackwardResult {
-    /// The number: a loss, times the scale.
-    pub(super) value: Tensor<1>,
-    /// By each matrix of the parameters, flat.
+    /// The loss, times the loss scale.
+    pub(super) loss: Tensor<1>,
+    /// Gradient of each parameter matrix, flat.
     pub(super) params: Vec<Tensor<1>>,
-    /// By what was given, where that was asked for.
-    given: Option<Tensor<3>>,
+    /// Gradient of the input, if requested.
+    input_grad: Option<Tensor<3>>,
 }
 
-/// Loss and gradient of a batch, both times the scale.
+/// Loss and gradient of a batch, both times the loss scale.
 pub(super) fn gradient(
     net: &Net,
     params: &[Tensor<2>],
@@ -24,62 +24,62 @@ pub(super) fn gradient(
     target: Target,
 ) -> BackwardResult {
     let (x, y) = (net.precision.cast(batch.x), batch.y);
-    let scaled = |answers: Tensor<2>| {
-        let loss = loss(target, net.precision.raise(answers), y);
-        if net.scale == 1.0 { loss } else { loss.mul_scalar(net.scale) }
+    let scaled = |predictions: Tensor<2>| {
+        let loss = loss(target, net.precision.upcast(predictions), y);
+        if net.loss_scale == 1.0 { loss } else { loss.mul_scalar(net.loss_scale) }
     };
     let stages = net.spec.stages();
     if !net.recompute || stages.is_empty() {
-        return back(net, params, x, false, |params, x| scaled(net.spec.forward(params, x).values));
+        return backward(net, params, x, false, |params, x| scaled(net.spec.forward(params, x).values));
     }
-    let (mut x, mut rest, mut given) = (x, params, Vec::with_capacity(stages.len()));
-    for (at, param_matrices) in stages.into_iter().enumerate() {
-        let (own, after) = rest.split_at(param_matrices.min(rest.len()));
-        given.push((at, own, x.clone()));
-        // With a tape that records nothing: without one, backends take shortcuts that round differently.
+    let (mut x, mut rest, mut stage_inputs) = (x, params, Vec::with_capacity(stages.len()));
+    for (at, count) in stages.into_iter().enumerate() {
+        let (own, after) = rest.split_at(count.min(rest.len()));
+        stage_inputs.push((at, own, x.clone()));
+        // On the autodiff backend with nothing tracked: the plain backend takes shortcuts that round differently.
         let lower: Vec<Tensor<2>> = own.iter().map(|p| net.precision.cast(p.clone().autodiff())).collect();
         (x, rest) = (net.spec.stage(at, &lower, x.autodiff()).inner(), after);
     }
-    let mut made = back(net, rest, x, true, |params, x| scaled(net.spec.last(params, x).values));
-    let mut found = vec![made.params];
-    for (at, own, x) in given.into_iter().rev() {
-        // A sum of products with a gradient has that gradient.
-        let slope = made.given.take();
-        let stage = back(net, own, x, at > 0, |params, x| {
+    let mut head = backward(net, rest, x, true, |params, x| scaled(net.spec.head(params, x).values));
+    let mut grads = vec![head.params];
+    for (at, own, x) in stage_inputs.into_iter().rev() {
+        // The gradient of sum(y * g) with respect to y is g: a vector-Jacobian product.
+        let output_grad = head.input_grad.take();
+        let stage = backward(net, own, x, at > 0, |params, x| {
             let y = net.spec.stage(at, params, x);
-            match slope {
-                Some(slope) => net.precision.raise(y * slope.autodiff()).sum(),
+            match output_grad {
+                Some(output_grad) => net.precision.upcast(y * output_grad.autodiff()).sum(),
                 None => y.sum(),
             }
         });
-        found.push(stage.params);
-        made.given = stage.given;
+        grads.push(stage.params);
+        head.input_grad = stage.input_grad;
     }
-    BackwardResult { value: made.value, params: found.into_iter().rev().flatten().collect(), given: None }
+    BackwardResult { loss: head.loss, params: grads.into_iter().rev().flatten().collect(), input_grad: None }
 }
 
-/// A number that is made of parameters and of what is given, and how it changes by them.
-fn back(
+/// Value and gradients of a scalar function of parameters and input.
+fn backward(
     net: &Net,
     params: &[Tensor<2>],
     x: Tensor<3>,
-    by_given: bool,
-    make: impl FnOnce(&[Tensor<2>], Tensor<3>) -> Tensor<1>,
+    with_input_grad: bool,
+    f: impl FnOnce(&[Tensor<2>], Tensor<3>) -> Tensor<1>,
 ) -> BackwardResult {
     let leaves: Vec<Tensor<2>> = params.iter().map(|p| p.clone().autodiff().require_grad()).collect();
     let lower: Vec<Tensor<2>> = leaves.iter().map(|p| net.precision.cast(p.clone())).collect();
     let x = x.autodiff();
-    let x = if by_given { x.require_grad() } else { x };
-    let value = make(&lower, x.clone());
-    let mut found = value.backward();
-    let of = |leaf: &Tensor<2>| {
+    let x = if with_input_grad { x.require_grad() } else { x };
+    let loss = f(&lower, x.clone());
+    let mut grads = loss.backward();
+    let grad_of = |leaf: &Tensor<2>| {
         let [rows, columns] = leaf.dims();
-        match leaf.grad_remove(&mut found) {
+        match leaf.grad_remove(&mut grads) {
             Some(gradient) => gradient.reshape([rows * columns]),
             None => Tensor::zeros([rows * columns], &net.flat.device()),
         }
     };
-    let params = leaves.iter().map(of).collect();
-    let given = if by_given { x.grad_remove(&mut found) } else { None };
-    BackwardResult { value: value.inner(), params, given }
+    let params = leaves.iter().map(grad_of).collect();
+    let input_grad = if with_input_grad { x.grad_remove(&mut grads) } else { None };
+    BackwardResult { loss: loss.inner(), params, input_grad }
 }

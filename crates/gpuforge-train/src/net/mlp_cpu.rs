@@ -13,13 +13,13 @@ use crate::{
     model::{Architecture, ModelSpec},
 };
 
-/// Rows that go forward and back at once: with all that they become, within a core's own cache.
-const ROWS: usize = 128;
-/// Rows of a part at least, and parts at most. Each part has a gradient of its own.
-const MIN_SAMPLES: usize = 64;
-const PARTS: usize = 8;
+/// Rows per block: their activations fit in a core's L2.
+const BLOCK_ROWS: usize = 128;
+/// Minimum rows per part, and maximum parts. Each part has its own gradient buffer.
+const MIN_PART_ROWS: usize = 64;
+const MAX_PARTS: usize = 8;
 
-/// A layer, and where the vector of parameters has its weights and its bias.
+/// A linear layer, and the offset of its weight and bias in the parameter vector.
 #[derive(Debug, Clone, Copy)]
 struct Layer {
     from: usize,
@@ -40,7 +40,7 @@ impl Layer {
 }
 
 fn layers(spec: &ModelSpec) -> Option<Vec<Layer>> {
-    let hidden: &[usize] = match &spec.shape {
+    let hidden: &[usize] = match &spec.architecture {
         Architecture::Linear => &[],
         Architecture::Mlp { hidden } => hidden,
         _ => return None,
@@ -54,18 +54,18 @@ fn layers(spec: &ModelSpec) -> Option<Vec<Layer>> {
     Some(all)
 }
 
-/// What a thread works in; kept from step to step, because fresh memory costs more than a small batch.
+/// Per-thread scratch buffers, reused between steps: fresh memory costs more than a small batch.
 #[derive(Debug, Default)]
 struct ThreadScratch {
-    /// What each layer was given, and what the last one gave.
-    given: Vec<Vec<f32>>,
-    /// How the loss changes by what a layer gave, and by what it was given.
-    slopes: [Vec<f32>; 2],
+    /// Input of each layer, and the output of the last.
+    activations: Vec<Vec<f32>>,
+    /// Gradient of a layer's output and of its input (double buffer).
+    grads: [Vec<f32>; 2],
     gradient: Vec<f32>,
     loss: f64,
 }
 
-/// Scratch that nobody does at the moment.
+/// Idle scratch buffers.
 #[derive(Debug, Default)]
 pub(super) struct ScratchPool(Mutex<Vec<ThreadScratch>>);
 
@@ -74,126 +74,149 @@ impl ScratchPool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn give(&self, work: ThreadScratch) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(work);
+    fn put(&self, scratch: ThreadScratch) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
 }
 
-/// Loss, length and gradient of a batch; `None` where the model is another one.
+/// Gradient, loss and norm of a batch; `None` if the model is neither linear nor an MLP.
 pub(super) fn gradient(
     spec: &ModelSpec,
     params: &[f32],
-    seen: &HostBatch<'_>,
+    batch: &HostBatch<'_>,
     target: Target,
     scratch_pool: &ScratchPool,
 ) -> Option<(Vec<f32>, [f32; 2])> {
     let layers = layers(spec)?;
-    let count = seen.samples.len();
-    let rows = count.div_ceil(PARTS).max(MIN_SAMPLES);
-    let one = |samples: &[u32]| {
-        let mut work = scratch_pool.take();
-        work.begin(&layers, params.len());
-        for samples in samples.chunks(ROWS) {
-            work.rows(&layers, params, &seen.with(samples), target, count);
+    let count = batch.samples.len();
+    let rows = count.div_ceil(MAX_PARTS).max(MIN_PART_ROWS);
+    let run_part = |samples: &[u32]| {
+        let mut scratch = scratch_pool.take();
+        scratch.reset(&layers, params.len());
+        for samples in samples.chunks(BLOCK_ROWS) {
+            scratch.block(&layers, params, &batch.with(samples), target, count);
         }
-        work
+        scratch
     };
-    let parts: Vec<ThreadScratch> = seen.samples.par_chunks(rows).map(one).collect();
+    let parts: Vec<ThreadScratch> = batch.samples.par_chunks(rows).map(run_part).collect();
     let mut sum = vec![0.0f32; params.len()];
     let mut loss = 0.0;
     for part in parts {
         sum.iter_mut().zip(&part.gradient).for_each(|(sum, x)| *sum += x);
         loss += part.loss;
-        scratch_pool.give(part);
+        scratch_pool.put(part);
     }
     let norm = sum.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     Some((sum, [loss as f32, norm as f32]))
 }
 
 impl ThreadScratch {
-    fn begin(&mut self, layers: &[Layer], params: usize) {
+    fn reset(&mut self, layers: &[Layer], params: usize) {
         let widths = layers.iter().map(|l| l.from).chain(layers.last().map(|l| l.to));
         let widest = widths.clone().max().unwrap_or(0);
-        self.given.resize_with(layers.len() + 1, Vec::new);
-        self.given.iter_mut().zip(widths).for_each(|(given, width)| given.resize(ROWS * width, 0.0));
-        self.slopes.iter_mut().for_each(|slope| slope.resize(ROWS * widest, 0.0));
+        self.activations.resize_with(layers.len() + 1, Vec::new);
+        self.activations
+            .iter_mut()
+            .zip(widths)
+            .for_each(|(activations, width)| activations.resize(BLOCK_ROWS * width, 0.0));
+        self.grads.iter_mut().for_each(|grad| grad.resize(BLOCK_ROWS * widest, 0.0));
         self.gradient.clear();
         self.gradient.resize(params, 0.0);
         self.loss = 0.0;
     }
 
-    /// Some rows forward and back; adds to gradient and loss, both of the mean over `count` samples.
-    fn rows(&mut self, layers: &[Layer], params: &[f32], seen: &HostBatch<'_>, target: Target, count: usize) {
-        let rows = seen.samples.len();
-        let Some((first, later)) = self.given.split_first_mut() else { return };
-        seen.gather(first);
+    /// Forward and backward pass of a block; accumulates gradient and loss of the mean over `count` samples.
+    fn block(
+        &mut self,
+        layers: &[Layer],
+        params: &[f32],
+        batch: &HostBatch<'_>,
+        target: Target,
+        count: usize,
+    ) {
+        let rows = batch.samples.len();
+        let Some((first, later)) = self.activations.split_first_mut() else { return };
+        batch.gather(first);
         let mut x: &mut [f32] = first;
         for (at, (layer, next)) in layers.iter().zip(later).enumerate() {
-            let z = part(next, rows * layer.to);
+            let z = prefix(next, rows * layer.to);
             let (weight, bias) = layer.split(params);
             z.chunks_exact_mut(layer.to).for_each(|row| row.copy_from_slice(bias));
-            product(
+            gemm(
                 z,
-                part(x, rows * layer.from),
+                prefix(x, rows * layer.from),
                 weight,
                 [rows, layer.from, layer.to],
                 [false; 2],
                 Accum::Add,
             );
             if at + 1 < layers.len() {
-                // Written so that NaN stays NaN.
+                // ReLU that propagates NaN.
                 z.iter_mut().for_each(|z| *z = if *z < 0.0 { 0.0 } else { *z });
             }
             x = next;
         }
-        let [here, there] = &mut self.slopes;
-        let answers = part(x, rows * seen.outputs);
-        self.loss += lose(target, answers, seen, part(here, rows * seen.outputs), count);
-        let (mut here, mut there) = (here, there);
+        let [current, previous] = &mut self.grads;
+        let predictions = prefix(x, rows * batch.outputs);
+        self.loss += loss_and_grad(target, predictions, batch, prefix(current, rows * batch.outputs), count);
+        let (mut current, mut previous) = (current, previous);
         for (at, layer) in layers.iter().enumerate().rev() {
-            let slope = part(here, rows * layer.to);
-            let Some(x) = self.given.get_mut(at).map(|x| part(x, rows * layer.from)) else { return };
+            let grad = prefix(current, rows * layer.to);
+            let Some(x) = self.activations.get_mut(at).map(|x| prefix(x, rows * layer.from)) else { return };
             let (weight, bias) = layer.split_mut(&mut self.gradient);
-            for row in slope.chunks_exact(layer.to) {
+            for row in grad.chunks_exact(layer.to) {
                 bias.iter_mut().zip(row).for_each(|(sum, s)| *sum += s);
             }
-            product(weight, x, slope, [layer.from, rows, layer.to], [true, false], Accum::Add);
+            gemm(weight, x, grad, [layer.from, rows, layer.to], [true, false], Accum::Add);
             if at > 0 {
-                let before = part(there, rows * layer.from);
+                let input_grad = prefix(previous, rows * layer.from);
                 let (weight, _) = layer.split(params);
-                product(before, slope, weight, [rows, layer.to, layer.from], [false, true], Accum::Replace);
-                before.iter_mut().zip(x).for_each(|(s, x)| *s = if *x > 0.0 { *s } else { 0.0 });
-                (here, there) = (there, here);
+                gemm(input_grad, grad, weight, [rows, layer.to, layer.from], [false, true], Accum::Replace);
+                input_grad.iter_mut().zip(x).for_each(|(s, x)| *s = if *x > 0.0 { *s } else { 0.0 });
+                (current, previous) = (previous, current);
             }
         }
     }
 }
 
-fn part(all: &mut [f32], count: usize) -> &mut [f32] {
-    let count = count.min(all.len());
-    all.split_at_mut(count).0
+fn prefix(values: &mut [f32], count: usize) -> &mut [f32] {
+    let count = count.min(values.len());
+    values.split_at_mut(count).0
 }
 
-/// `out (+)= a · b` of `[m, k]` and `[k, n]`, each given row by row as it is or turned.
-fn product(out: &mut [f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], turned: [bool; 2], how: Accum) {
-    let of = |values, rows, columns, turned| match turned {
+/// GEMM: `out (+)= a · b` of `[m, k]` and `[k, n]`, row-major, each optionally transposed.
+fn gemm(out: &mut [f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], transposed: [bool; 2], accum: Accum) {
+    let of = |values, rows, columns, transposed| match transposed {
         false => MatRef::from_row_major_slice(values, rows, columns),
         true => MatRef::from_row_major_slice(values, columns, rows).transpose(),
     };
-    let [ta, tb] = turned;
-    matmul(MatMut::from_row_major_slice_mut(out, m, n), how, of(a, m, k, ta), of(b, k, n, tb), 1.0, Par::Seq);
+    let [ta, tb] = transposed;
+    matmul(
+        MatMut::from_row_major_slice_mut(out, m, n),
+        accum,
+        of(a, m, k, ta),
+        of(b, k, n, tb),
+        1.0,
+        Par::Seq,
+    );
 }
 
-/// The loss of some rows as their share of the mean, and how it changes by the answers.
-fn lose(target: Target, answers: &[f32], seen: &HostBatch<'_>, slopes: &mut [f32], count: usize) -> f64 {
+/// Contribution of a block to the mean loss; writes the gradient of the outputs.
+fn loss_and_grad(
+    target: Target,
+    predictions: &[f32],
+    batch: &HostBatch<'_>,
+    grads: &mut [f32],
+    count: usize,
+) -> f64 {
     let share = 1.0 / count.max(1) as f64;
     let mut sum = 0.0;
-    let rows = answers.chunks_exact(seen.outputs).zip(slopes.chunks_exact_mut(seen.outputs));
-    for ((z, slope), sample) in rows.zip(seen.samples) {
-        let y = seen.target(*sample);
+    let rows = predictions.chunks_exact(batch.outputs).zip(grads.chunks_exact_mut(batch.outputs));
+    for ((z, grad), sample) in rows.zip(batch.samples) {
+        let y = batch.target(*sample);
         match target {
             Target::Direction | Target::Return { .. } | Target::VolReturn { .. } => {
-                for ((z, y), slope) in z.iter().zip(y).zip(slope) {
+                for ((z, y), grad) in z.iter().zip(y).zip(grad) {
                     let (z, y) = (f64::from(*z), f64::from(*y));
                     let by = match target {
                         // (1 - y) z - ln sigma(z), without either overflowing.
@@ -206,16 +229,16 @@ fn lose(target: Target, answers: &[f32], seen: &HostBatch<'_>, slopes: &mut [f32
                             2.0 * (z - y)
                         }
                     };
-                    *slope = (share * by) as f32;
+                    *grad = (share * by) as f32;
                 }
             }
             Target::TripleBarrier { .. } => {
-                let most = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let total: f64 = z.iter().map(|z| f64::from(z - most).exp()).sum();
-                for ((z, y), slope) in z.iter().zip(y).zip(slope) {
-                    let (over, y) = (f64::from(z - most), f64::from(*y));
+                let max = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let total: f64 = z.iter().map(|z| f64::from(z - max).exp()).sum();
+                for ((z, y), grad) in z.iter().zip(y).zip(grad) {
+                    let (over, y) = (f64::from(z - max), f64::from(*y));
                     sum -= y * (over - total.ln());
-                    *slope = (share * (over.exp() / total - y)) as f32;
+                    *grad = (share * (over.exp() / total - y)) as f32;
                 }
             }
         }

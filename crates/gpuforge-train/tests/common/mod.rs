@@ -18,9 +18,9 @@ use gpuforge_train::{
 /// A day, in seconds.
 pub(crate) const DAY: i64 = 1;
 
-/// Bars whose next move is `strength · s · s'` deviations plus one deviation of noise, where `s` and `s'` are what volume
-/// showed at this bar and at the one before: nothing that a weighted sum can see. With the bars comes what the best
-/// possible rule says: the sign of `s · s'`.
+/// Bars with a planted signal: the next return is `strength · s · s'` standard deviations plus one of noise, where `s` and
+/// `s'` are encoded in the volume of this bar and the previous one; no linear model can see it. Returns the bars and the
+/// prediction of the optimal rule, the sign of `s · s'`.
 pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (MarketData, Vec<Vec<bool>>) {
     let layout = sample::Sample::new(1, sample::Interval::Day, 1, 0).layout();
     let (mut all, mut best) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> 
     (MarketData::new(&layout, all), best)
 }
 
-/// Moves without anything to know, in a market of one factor.
+/// Random walks without any signal.
 pub(crate) fn noise(symbols: usize, bars: usize, seed: u64) -> MarketData {
     planted(symbols, bars, 0.0, seed).0
 }
@@ -57,20 +57,20 @@ pub(crate) fn recipe(indicators: &str, window: usize, horizon: usize, target: Ta
     Recipe { indicators: indicators.to_owned(), scaling: Scaling::ZScore(64), window, horizon, target }
 }
 
-pub(crate) fn shares(horizon: usize) -> SplitConfig {
+pub(crate) fn split_config(horizon: usize) -> SplitConfig {
     SplitConfig { folds: 1, validation: 0.15, test: 0.2, embargo: horizon }
 }
 
 pub(crate) fn fold(data: &Dataset) -> Fold {
     let horizon = data.recipe.horizon;
-    split::walk_forward(&data.samples, shares(horizon), horizon).unwrap().remove(0)
+    split::walk_forward(&data.samples, split_config(horizon), horizon).unwrap().remove(0)
 }
 
-pub(crate) fn ask(shape: Architecture, epochs: usize, seed: u64) -> TrainRequest {
+pub(crate) fn request(architecture: Architecture, epochs: usize, seed: u64) -> TrainRequest {
     TrainRequest {
-        shape,
-        shares: shares(1),
-        steps: OptimiserConfig::default(),
+        architecture,
+        split: split_config(1),
+        optimiser: OptimiserConfig::default(),
         epochs,
         batch: BatchSize::Of(64),
         patience: 0,
@@ -81,13 +81,13 @@ pub(crate) fn ask(shape: Architecture, epochs: usize, seed: u64) -> TrainRequest
     }
 }
 
-/// A small data set for tests of the loop.
+/// A small dataset for tests of the loop.
 pub(crate) fn small(target: Target) -> Dataset {
     let (market, _) = planted(2, 400, 2.0, 3);
     Dataset::on_cpu(&market, &recipe("volume * 1, rsi(14)", 2, 1, target)).unwrap()
 }
 
-/// A file of bars that the binary can read.
+/// Writes bars as CSV.
 pub(crate) fn write_csv(market: &MarketData, file: &std::path::Path) {
     let mut text = "symbol,time,open,high,low,close,volume\n".to_owned();
     for bars in &market.bars {

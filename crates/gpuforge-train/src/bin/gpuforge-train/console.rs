@@ -10,9 +10,9 @@ use std::{
 use gpuforge_train::fit::{Event, StepProgress};
 use serde::Serialize;
 
-const OFTEN: Duration = Duration::from_millis(250);
-/// Where nobody watches, a line now and then is enough.
-const SELDOM: Duration = Duration::from_secs(10);
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(250);
+/// Without a terminal, a line now and then is enough.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Console {
     pub(crate) json: bool,
@@ -29,7 +29,7 @@ impl Console {
     }
 
     /// A line on stderr.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn status(&self, text: &str) {
         if !self.quiet {
             self.clear();
             eprintln!("{text}");
@@ -61,40 +61,40 @@ impl Console {
         }
     }
 
-    /// What happens while a model is trained.
+    /// Reports a training event.
     pub(crate) fn event(&self, event: &Event, epochs: usize) {
         match event {
-            Event::Init { step, batch, why } => {
-                self.say(&format!("from step {step}, {batch} samples per step ({why})"))
+            Event::Started { step, batch, why } => {
+                self.status(&format!("from step {step}, batch size {batch} ({why})"))
             }
-            Event::Step(tick) => self.tick(tick, epochs),
-            Event::Epoch(epoch) => self.say(&format!(
-                "epoch {}/{epochs}: loss {:.4}, validation {:.4}, right {:.2} %",
+            Event::Step(progress) => self.progress(progress, epochs),
+            Event::Epoch(epoch) => self.status(&format!(
+                "epoch {}/{epochs}: loss {:.4}, validation {:.4}, accuracy {:.2} %",
                 epoch.epoch + 1,
                 epoch.train_loss,
                 epoch.validation.loss.unwrap_or(f64::NAN),
                 100.0 * epoch.validation.accuracy
             )),
             Event::Skipped { error } => {
-                self.say(&format!("skipped: {}", error.lines().next().unwrap_or_default()))
+                self.status(&format!("skipped: {}", error.lines().next().unwrap_or_default()))
             }
             Event::BatchHalved { batch } => {
-                self.say(&format!("memory ran out: {batch} samples per step from now on"))
+                self.status(&format!("out of memory: batch size reduced to {batch}"))
             }
-            Event::Rescaled { scale } => {
-                self.say(&format!("gradients did not fit 16 bits: losses times {scale} from now on"))
+            Event::LossScaleReduced { scale } => {
+                self.status(&format!("f16 gradients overflowed: loss scale reduced to {scale}"))
             }
             Event::Recovered { step, device, why } => {
-                self.say(&format!("the device was lost ({why}); {device} goes on from step {step}"))
+                self.status(&format!("device lost ({why}); continuing on {device} from step {step}"))
             }
-            Event::Early { best } => {
-                self.say(&format!("no better validation since epoch {}: training ends", best + 1))
+            Event::EarlyStop { best } => {
+                self.status(&format!("early stopping: no better validation loss since epoch {}", best + 1))
             }
         }
     }
 
-    fn tick(&self, tick: &StepProgress, epochs: usize) {
-        let often = if self.terminal { OFTEN } else { SELDOM };
+    fn progress(&self, progress: &StepProgress, epochs: usize) {
+        let often = if self.terminal { TERMINAL_INTERVAL } else { LOG_INTERVAL };
         let due = self.last.get().is_none_or(|t| t.elapsed() >= often);
         if self.quiet || !due {
             return;
@@ -102,12 +102,12 @@ impl Console {
         self.last.set(Some(Instant::now()));
         let line = format!(
             "epoch {}/{epochs} {:5.1} %  loss {:.4}  gradient {:.3}  {:.0} samples/s  {} left",
-            tick.epoch + 1,
-            100.0 * tick.done,
-            tick.loss,
-            tick.norm,
-            tick.per_second,
-            left(tick.left)
+            progress.epoch + 1,
+            100.0 * progress.done,
+            progress.loss,
+            progress.norm,
+            progress.samples_per_second,
+            left(progress.eta)
         );
         match self.terminal {
             true => {

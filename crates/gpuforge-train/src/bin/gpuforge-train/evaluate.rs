@@ -39,39 +39,39 @@ struct PredictionReport {
     output: String,
 }
 
-fn all_answers(net: &Net, table: &DeviceTable, count: usize) -> Result<Vec<f32>, TrainError> {
+fn predict_all(net: &Net, table: &DeviceTable, count: usize) -> Result<Vec<f32>, TrainError> {
     let list: Vec<u32> = (0..count as u32).collect();
-    fit::answers(net, table, &list).map_err(|why| TrainError::Device { step: 0, why })
+    fit::predict(net, table, &list).map_err(|why| TrainError::Device { step: 0, why })
 }
 
 pub(crate) fn evaluate(args: &Evaluate, console: &Console) -> Result<()> {
     let backend = TrainBackend::cpu();
     let (card, net) = model_card::load(&args.model, &backend)?;
-    let recipe = &card.setup.recipe;
+    let recipe = &card.config.recipe;
     let market = MarketData::read(&Input::new(args.data.clone()), recipe, args.days)?;
     let data = Dataset::on_cpu(&market, recipe)?;
     let table = DeviceTable::new(backend, &data, card.scale)?;
-    let answers = all_answers(&net, &table, data.samples.len())?;
+    let predictions = predict_all(&net, &table, data.samples.len())?;
     let samples = &data.samples;
-    let at = |p: &u32| data.axis.get(*p as usize).copied();
-    let times: Vec<f64> = samples.at.iter().filter_map(at).collect();
+    let at = |p: &u32| data.time_axis.get(*p as usize).copied();
+    let times: Vec<f64> = samples.time_index.iter().filter_map(at).collect();
     let list: Vec<u32> = (0..samples.len() as u32).collect();
-    // The linear rule would have to learn from what it is tested on; the others need to learn nothing.
+    // The linear baseline would be fitted on what it is tested on; the others have no parameters.
     let mut rules = baselines(&data, &table, &list, &list, card.scale)?;
     rules.retain(|rule| rule.name != "linear");
     let found = Evaluation {
-        scores: score::scores(recipe.target, &answers, &samples.target, card.scale),
+        scores: score::scores(recipe.target, &predictions, &samples.target, card.scale),
         baselines: rules,
-        periods: score::periods(recipe.target, &answers, &samples.target, card.scale, &times, PERIODS),
+        periods: score::periods(recipe.target, &predictions, &samples.target, card.scale, &times, PERIODS),
     };
     if console.json {
         return console.document(&found);
     }
     let line = |name: &str, s: &Scores| {
-        format!("{name:<12} {:6.2} % ± {:.2}\n", 100.0 * s.accuracy, 100.0 * s.deviation)
+        format!("{name:<12} {:6.2} % ± {:.2}\n", 100.0 * s.accuracy, 100.0 * s.std_error)
     };
-    let mut text = format!("{} samples, right answers:\n", found.scores.samples);
-    text += &line(card.setup.spec.shape.name(), &found.scores);
+    let mut text = format!("{} samples, accuracy:\n", found.scores.samples);
+    text += &line(card.config.spec.architecture.name(), &found.scores);
     for rule in &found.baselines {
         text += &line(&rule.name, &rule.scores);
     }
@@ -81,17 +81,19 @@ pub(crate) fn evaluate(args: &Evaluate, console: &Console) -> Result<()> {
 pub(crate) fn predict(args: &Predict, console: &Console) -> Result<()> {
     let backend = TrainBackend::cpu();
     let (card, net) = model_card::load(&args.model, &backend)?;
-    let recipe = &card.setup.recipe;
+    let recipe = &card.config.recipe;
     let market = MarketData::read(&Input::new(args.data.clone()), recipe, args.days)?;
-    let data = Dataset::to_answer(&market, recipe)?;
+    let data = Dataset::for_prediction(&market, recipe)?;
     let table = DeviceTable::new(backend, &data, card.scale)?;
-    let answers = all_answers(&net, &table, data.samples.len())?;
+    let predictions = predict_all(&net, &table, data.samples.len())?;
     let outputs = recipe.target.outputs();
-    // One column per series, NaN where there is no window.
+    // One column per series, NaN where there is no full window.
     let mut columns: Vec<Vec<f64>> = market.bars.iter().map(|b| vec![f64::NAN; b.len()]).collect();
     let scale = if recipe.target.classes().is_empty() { f64::from(card.scale) } else { 1.0 };
-    for ((answer, series), bar) in answers.chunks(outputs).zip(&data.samples.series).zip(&data.samples.bar) {
-        let value = score::say(recipe.target, answer).value * scale;
+    for ((prediction, series), bar) in
+        predictions.chunks(outputs).zip(&data.samples.series).zip(&data.samples.bar)
+    {
+        let value = score::decode(recipe.target, prediction).value * scale;
         if let Some(backend) = columns.get_mut(*series as usize).and_then(|c| c.get_mut(*bar as usize)) {
             *backend = value;
         }
@@ -100,11 +102,11 @@ pub(crate) fn predict(args: &Predict, console: &Console) -> Result<()> {
     if console.json {
         return console.document(&written);
     }
-    console.say(&format!("{} rows in {}", written.rows, written.output));
+    console.status(&format!("{} rows in {}", written.rows, written.output));
     Ok(())
 }
 
-/// Symbol, time and the answer, for every bar that has one.
+/// Writes symbol, time and prediction for every bar that has one.
 fn write(path: &Path, market: &MarketData, columns: &[Vec<f64>], target: &str) -> Result<PredictionReport> {
     let names = [format!("answer_{}", target.replace('-', "_"))];
     let mut writer = Writer::create(path, &market.layout, &names, &WriteOptions::of(path)?)?;

@@ -1,4 +1,4 @@
-//! The binary `gpuforge-train`: trains, tests and answers; `gpuforge train` runs it where it is installed.
+//! Binary `gpuforge-train`: train, evaluate, predict; `gpuforge train` runs it if it is installed.
 
 #![allow(clippy::print_stderr, reason = "this is the program's own stderr")]
 

@@ -27,8 +27,8 @@ use crate::{
     console::Console,
 };
 
-/// Parameters from which a GPU is worth opening where nobody said which device.
-const LARGE: usize = 1 << 20;
+/// `--device auto` opens a GPU from this many parameters on.
+const GPU_MIN_PARAMETERS: usize = 1 << 20;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -41,40 +41,40 @@ pub(crate) fn run(args: &Train, console: &Console) -> Result<()> {
     recipe.check()?;
     let market = MarketData::read(&Input::new(args.data.clone()), &recipe, args.days)?;
     let spec = ModelSpec {
-        shape: shape(args),
+        architecture: architecture(args),
         features: recipe.columns()?.len(),
         window: recipe.window,
         outputs: recipe.target.outputs(),
     };
     spec.check()?;
-    let choose_device = choose_device(args.device, spec.len(), console)?;
-    let data = match &choose_device.runner {
+    let chosen = choose_device(args.device, spec.len(), console)?;
+    let data = match &chosen.runner {
         Some(runner) => Dataset::on_device(&market, &recipe, runner)?,
         None => with_workers(args.workers, &market, spec.features, console, || {
             Dataset::on_cpu(&market, &recipe)
         })??,
     };
-    let shares = SplitConfig {
+    let split = SplitConfig {
         folds: args.folds,
         validation: args.validation,
         test: args.test,
         embargo: args.embargo.unwrap_or(args.horizon),
     };
-    let folds = split::walk_forward(&data.samples, shares, recipe.horizon)?;
-    let ask = ask(args, spec.shape, shares);
-    let recover = |lost: &TrainBackend, times: usize| shared_device::replace(lost, times, &market, &recipe);
+    let folds = split::walk_forward(&data.samples, split, recipe.horizon)?;
+    let request = request(args, spec.architecture, split);
+    let recover = |lost: &TrainBackend, times: usize| shared_device::recover(lost, times, &market, &recipe);
     let mut cards = Vec::new();
     for (at, fold) in folds.iter().enumerate() {
         let directory =
             if folds.len() == 1 { args.out.clone() } else { args.out.join(format!("fold-{}", at + 1)) };
         describe(&data, fold, at, folds.len(), console);
-        let setup = ask.setup(&data, at);
+        let config = request.config(&data, at);
         if args.resume {
-            known(&directory.join(CHECKPOINT))?;
+            check_checkpoint_indicators(&directory.join(CHECKPOINT))?;
         }
-        let way = FoldOptions {
-            backend: choose_device.backend.clone(),
-            device: &choose_device.name,
+        let options = FoldOptions {
+            backend: chosen.backend.clone(),
+            device: &chosen.name,
             directory: Some(&directory),
             every: args.checkpoint_every,
             resume: args.resume,
@@ -82,8 +82,8 @@ pub(crate) fn run(args: &Train, console: &Console) -> Result<()> {
             faults: Default::default(),
         };
         let trained =
-            train::train(&data, fold, &setup, way, &mut |event| console.event(&event, args.epochs))?;
-        checkpoint::write_whole(&directory.join("report.html"), report::page(&trained.card).as_bytes())?;
+            train::train(&data, fold, &config, options, &mut |event| console.event(&event, args.epochs))?;
+        checkpoint::write_atomic(&directory.join("report.html"), report::page(&trained.card).as_bytes())?;
         if !console.json {
             console.print(&summary(&trained.card, &directory))?;
         }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Train, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Makes features with so many threads.
+/// Runs feature computation on a pool of worker threads.
 fn with_workers<T: Send>(
     asked: Option<usize>,
     market: &MarketData,
@@ -108,7 +108,7 @@ fn with_workers<T: Send>(
         Some(count) => (count, "as asked".to_owned()),
         None => resources::workers(longest, features),
     };
-    console.say(&format!("{features} features with {count} threads ({why})"));
+    console.status(&format!("{features} features with {count} threads ({why})"));
     Ok(rayon::ThreadPoolBuilder::new().num_threads(count).build()?.install(work))
 }
 
@@ -122,14 +122,14 @@ fn recipe(args: &Train) -> Recipe {
     Recipe {
         indicators: args.indicators.clone(),
         scaling: args.normalise,
-        window: args.window.unwrap_or(args.model.usual_window()),
+        window: args.window.unwrap_or(args.model.default_window()),
         horizon: args.horizon,
         target,
     }
 }
 
-/// The shape with the sizes that were given.
-fn shape(args: &Train) -> Architecture {
+/// The architecture with the sizes from the command line.
+fn architecture(args: &Train) -> Architecture {
     match args.model.clone() {
         Architecture::Linear => Architecture::Linear,
         Architecture::Mlp { hidden } => Architecture::Mlp { hidden: args.hidden.clone().unwrap_or(hidden) },
@@ -146,16 +146,16 @@ fn shape(args: &Train) -> Architecture {
     }
 }
 
-fn ask(args: &Train, shape: Architecture, shares: SplitConfig) -> TrainRequest {
+fn request(args: &Train, architecture: Architecture, split: SplitConfig) -> TrainRequest {
     TrainRequest {
-        shape,
-        shares,
-        steps: OptimiserConfig {
+        architecture,
+        split,
+        optimiser: OptimiserConfig {
             optimiser: args.optimizer,
-            rate: args.lr,
+            learning_rate: args.lr,
             warm_up: args.warm_up,
-            decay: args.weight_decay,
-            clip: args.clip_norm,
+            weight_decay: args.weight_decay,
+            clip_norm: args.clip_norm,
         },
         epochs: args.epochs,
         batch: args.batch_size,
@@ -167,14 +167,14 @@ fn ask(args: &Train, shape: Architecture, shares: SplitConfig) -> TrainRequest {
     }
 }
 
-/// Where a training runs: the device, and whether features are made on it.
+/// The training device, and the runner if features are computed on it.
 struct ChosenDevice {
     backend: TrainBackend,
     name: String,
     runner: Option<Arc<Runner>>,
 }
 
-/// The device that is used.
+/// Chooses the training device.
 fn choose_device(asked: DeviceArg, parameters: usize, console: &Console) -> Result<ChosenDevice> {
     let cpu = || ChosenDevice { backend: TrainBackend::cpu(), name: "cpu".to_owned(), runner: None };
     let gpu = || {
@@ -186,36 +186,36 @@ fn choose_device(asked: DeviceArg, parameters: usize, console: &Console) -> Resu
     };
     match asked {
         DeviceArg::Cpu => Ok(cpu()),
-        DeviceArg::SharedGpu => Ok(gpu()?),
-        DeviceArg::Auto if parameters < LARGE => Ok(cpu()),
+        DeviceArg::Gpu => Ok(gpu()?),
+        DeviceArg::Auto if parameters < GPU_MIN_PARAMETERS => Ok(cpu()),
         DeviceArg::Auto => Ok(gpu().unwrap_or_else(|error| {
-            console.say(&error.to_string());
+            console.status(&error.to_string());
             cpu()
         })),
     }
 }
 
-/// A checkpoint that names an indicator which is not there says so before anything else is compared.
-fn known(file: &Path) -> Result<()> {
+/// An unknown indicator in a checkpoint is reported before any other difference.
+fn check_checkpoint_indicators(file: &Path) -> Result<()> {
     if file.exists() {
         let found = Checkpoint::read(file)?;
-        gpuforge_train::model_card::known(file, &found.setup, checkpoint::VERSION)?;
+        gpuforge_train::model_card::check_indicators(file, &found.config, checkpoint::VERSION)?;
     }
     Ok(())
 }
 
-/// The split, before anything is learned from it.
+/// Prints the split.
 fn describe(data: &Dataset, fold: &Fold, at: usize, of: usize, console: &Console) {
     let (samples, symbols) = (data.samples.len(), data.symbols.len());
-    console.say(&format!(
+    console.status(&format!(
         "fold {}/{of}: {samples} samples of {symbols} series, {} features, embargo {}",
         at + 1,
         data.columns.len(),
         fold.embargo
     ));
     for part in gpuforge_train::model_card::time_ranges(data, fold) {
-        console.say(&format!(
-            "  {:<10} {} to {}, {} samples ({} left out)",
+        console.status(&format!(
+            "  {:<10} {} to {}, {} samples ({} purged)",
             part.part,
             when(part.from),
             when(part.to),
@@ -228,10 +228,10 @@ fn describe(data: &Dataset, fold: &Fold, at: usize, of: usize, console: &Console
 fn summary(card: &Card, directory: &Path) -> String {
     let line = |name: &str, scores: &gpuforge_train::score::Scores| {
         let loss = scores.loss.map_or(String::new(), |x| format!("  loss {x:.4}"));
-        format!("  {name:<12} {:6.2} % ± {:.2}{loss}\n", 100.0 * scores.accuracy, 100.0 * scores.deviation)
+        format!("  {name:<12} {:6.2} % ± {:.2}{loss}\n", 100.0 * scores.accuracy, 100.0 * scores.std_error)
     };
-    let mut text = format!("test, {} samples, right answers:\n", card.test.samples);
-    text += &line(card.setup.spec.shape.name(), &card.test);
+    let mut text = format!("test, {} samples, accuracy:\n", card.test.samples);
+    text += &line(card.config.spec.architecture.name(), &card.test);
     for baseline in &card.baselines {
         text += &line(&baseline.name, &baseline.scores);
     }
