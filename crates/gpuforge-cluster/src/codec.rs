@@ -1,4 +1,4 @@
-//! Plan codec: the node travels as its specification (protobuf) in the extension slot of DataFusion's plans; everything
+//! Plan codec: our nodes are encoded as their specification (protobuf) in the extension slot of DataFusion's plans; everything
 //! else is left to Ballista's codecs.
 
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use crate::{
     window_functions,
 };
 
-/// First bytes of our nodes; no protobuf message begins with them (field number 0 is not allowed).
-const MARK: &[u8] = &[0, b'g', b'f', 1];
+/// Magic prefix of our nodes; no protobuf message starts with it (field number 0 is not allowed).
+const MAGIC: &[u8] = &[0, b'g', b'f', 1];
 
 /// One of our nodes without its input.
 #[derive(Clone, PartialEq, prost::Oneof)]
@@ -44,40 +44,43 @@ enum NodeKind {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Wire {
+struct NodeMessage {
     #[prost(oneof = "NodeKind", tags = "1, 2")]
     node: Option<NodeKind>,
 }
 
 fn encode(node: NodeKind, buf: &mut Vec<u8>) -> Result<()> {
-    buf.extend_from_slice(MARK);
-    Wire { node: Some(node) }.encode(buf).map_err(|e| ClusterError::Wire(e.to_string()).into())
+    buf.extend_from_slice(MAGIC);
+    NodeMessage { node: Some(node) }.encode(buf).map_err(|e| ClusterError::InvalidPlan(e.to_string()).into())
 }
 
-/// The node, if the bytes are one of ours.
+/// The node, if the bytes have our prefix.
 fn decode(buf: &[u8]) -> Option<Result<NodeKind>> {
-    let wrong = |why: String| ClusterError::Wire(why).into();
-    let wire = Wire::decode(buf.strip_prefix(MARK)?);
+    let invalid = |why: String| ClusterError::InvalidPlan(why).into();
+    let message = NodeMessage::decode(buf.strip_prefix(MAGIC)?);
     Some(
-        wire.map_err(|e| wrong(e.to_string()))
-            .and_then(|w| w.node.ok_or_else(|| wrong("an unknown node".to_owned()))),
+        message
+            .map_err(|e| invalid(e.to_string()))
+            .and_then(|w| w.node.ok_or_else(|| invalid("an unknown node".to_owned()))),
     )
 }
 
 fn one_input<T: Clone>(inputs: &[T]) -> Result<T> {
     match inputs {
         [input] => Ok(input.clone()),
-        other => Err(ClusterError::Wire(format!("indicators have one input, not {}", other.len())).into()),
+        other => {
+            Err(ClusterError::InvalidPlan(format!("indicators have one input, not {}", other.len())).into())
+        }
     }
 }
 
-/// A window function of ours by its name: a process that does not know it otherwise finds it here.
-fn window(name: &str) -> Result<Arc<WindowUDF>> {
+/// A window function by name, for processes that have not registered it.
+fn window_function(name: &str) -> Result<Arc<WindowUDF>> {
     let found = window_functions::functions().into_iter().find(|f| f.name() == name);
     found.ok_or_else(|| DataFusionError::Plan(format!("there is no window function `{name}`")))
 }
 
-/// Logical plans with our node.
+/// Codec of logical plans with our nodes.
 #[derive(Debug, Default)]
 pub struct LogicalCodec(BallistaLogicalExtensionCodec);
 
@@ -135,11 +138,11 @@ impl LogicalExtensionCodec for LogicalCodec {
     }
 
     fn try_decode_udwf(&self, name: &str, _: &[u8]) -> Result<Arc<WindowUDF>> {
-        window(name)
+        window_function(name)
     }
 }
 
-/// Physical plans with our node.
+/// Codec of physical plans with our nodes.
 #[derive(Debug, Default)]
 pub struct PhysicalCodec(BallistaPhysicalExtensionCodec);
 
@@ -176,7 +179,7 @@ impl PhysicalExtensionCodec for PhysicalCodec {
     }
 
     fn try_decode_udwf(&self, name: &str, _: &[u8]) -> Result<Arc<WindowUDF>> {
-        window(name)
+        window_function(name)
     }
 }
 
@@ -186,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_specification_comes_back_and_other_bytes_are_not_ours() {
+    fn spec_round_trips_and_foreign_bytes_are_ignored() {
         let node = NodeKind::Indicators(Spec::of("rsi(14)").with_columns("close=PX_LAST").unwrap());
         let mut bytes = Vec::new();
         encode(node.clone(), &mut bytes).unwrap();

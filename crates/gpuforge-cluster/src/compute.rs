@@ -18,20 +18,20 @@ use gpuforge::{
     indicators_gpu::{DeviceAccess, DeviceChoice, HybridExecutor},
 };
 
-use crate::{error::ClusterError, rows::times, spec::Bound};
+use crate::{error::ClusterError, key_columns::times, spec::Bound};
 
-/// Where whole symbols are computed.
+/// Backend that computes whole symbols.
 pub(crate) enum Executor<'b> {
-    /// On the CPU, into the memory of the result.
+    /// CPU, straight into the result buffers.
     Cpu,
-    /// Where a prediction or the user says.
+    /// CPU or GPU, by cost model or by request.
     Device(Box<HybridExecutor<'b>>),
 }
 
 impl<'b> Executor<'b> {
-    /// As the specification asks for.
+    /// The backend that the specification requests.
     pub(crate) fn of(bound: &'b Bound, exec_options: ExecOptions, access: &'b DeviceAccess) -> Result<Self> {
-        if device_choice(&bound.spec.device)? == DeviceChoice::Cpu {
+        if parse_device(&bound.spec.device)? == DeviceChoice::Cpu {
             return Ok(Executor::Cpu);
         }
         let executor = HybridExecutor::new(&bound.request, exec_options, access)
@@ -39,7 +39,7 @@ impl<'b> Executor<'b> {
         Ok(Executor::Device(Box::new(executor)))
     }
 
-    /// Groups that a device computed.
+    /// Groups computed on a device.
     pub(crate) fn on_device(&self) -> u64 {
         match self {
             Executor::Cpu => 0,
@@ -48,8 +48,8 @@ impl<'b> Executor<'b> {
     }
 }
 
-/// The device that a specification names; nothing is the CPU, whose bits are the same on every machine.
-pub(crate) fn device_choice(text: &str) -> std::result::Result<DeviceChoice, ClusterError> {
+/// Parses the device setting; empty is the CPU, whose results are bit-identical on every machine.
+pub(crate) fn parse_device(text: &str) -> std::result::Result<DeviceChoice, ClusterError> {
     match text {
         "" | "cpu" => Ok(DeviceChoice::Cpu),
         "auto" => Ok(DeviceChoice::Auto),
@@ -60,7 +60,7 @@ pub(crate) fn device_choice(text: &str) -> std::result::Result<DeviceChoice, Clu
     }
 }
 
-/// Columns of bars of a batch, as numbers.
+/// Bar columns of a batch as float64.
 struct Inputs {
     columns: Vec<(Field, Float64Array)>,
     seconds: Vec<f64>,
@@ -73,7 +73,7 @@ impl Inputs {
             if *field == Field::Time {
                 seconds = bound.layout.seconds(&times(bound, batch.column(*at))?);
             } else {
-                columns.push((*field, numbers(batch.column(*at))?));
+                columns.push((*field, to_float64(batch.column(*at))?));
             }
         }
         Ok(Inputs { columns, seconds })
@@ -99,8 +99,8 @@ impl Inputs {
     }
 }
 
-/// Numbers of any kind; a null is NaN.
-pub(crate) fn numbers(column: &ArrayRef) -> Result<Float64Array> {
+/// Casts any numeric column to float64; null becomes NaN.
+pub(crate) fn to_float64(column: &ArrayRef) -> Result<Float64Array> {
     let floats = cast(column, &DataType::Float64)?;
     let floats = floats.as_primitive::<Float64Type>();
     Ok(match floats.null_count() {
@@ -109,14 +109,14 @@ pub(crate) fn numbers(column: &ArrayRef) -> Result<Float64Array> {
     })
 }
 
-/// Bars of whole symbols, one after the other, and how many bars each has, to the same rows with the computed columns.
-/// Also says how long computing took, in seconds.
-pub(crate) fn group(
+/// Appends the computed columns to the bars of whole symbols, stored one after the other with `lengths` bars each. Also
+/// returns the compute time in seconds.
+pub(crate) fn compute_group(
     bound: &Bound,
     batch: &RecordBatch,
     lengths: &[usize],
     exec_options: ExecOptions,
-    place: &mut Executor<'_>,
+    executor: &mut Executor<'_>,
 ) -> Result<(RecordBatch, f64)> {
     let inputs = Inputs::of(bound, batch)?;
     let mut from = 0;
@@ -129,37 +129,33 @@ pub(crate) fn group(
         .collect();
     let began = Instant::now();
     let plan = &bound.request.selection.plan;
-    // One by one: memory of zeros that nobody has touched costs nothing.
-    let mut columns_buffer: Vec<Vec<f64>> =
+    // One allocation per column: untouched calloc pages cost nothing.
+    let mut buffers: Vec<Vec<f64>> =
         bound.request.selection.columns.iter().map(|_| vec![0.0; batch.num_rows()]).collect();
-    match place {
+    match executor {
         Executor::Cpu => {
-            exec::run_into(plan, &series, &mut split_columns(&mut columns_buffer, lengths), exec_options)
+            exec::run_into(plan, &series, &mut split_columns(&mut buffers, lengths), exec_options)
         }
-        Executor::Device(executor) => {
-            for (into, from) in
-                split_columns(&mut columns_buffer, lengths).iter_mut().zip(executor.run(&series))
-            {
+        Executor::Device(hybrid) => {
+            for (into, from) in split_columns(&mut buffers, lengths).iter_mut().zip(hybrid.run(&series)) {
                 into.iter_mut().zip(&from).for_each(|(to, column)| copy(to, column));
             }
         }
     }
     let took = began.elapsed().as_secs_f64();
-    let silent = |start: usize| lengths.iter().map(move |n| (start.min(*n), *n));
-    let arrays =
-        columns_buffer.into_iter().zip(plan.starts()).map(|(values, start)| array(values, silent(*start)));
-    Ok((joined(bound, batch, arrays)?, took))
+    let warm_up = |start: usize| lengths.iter().map(move |n| (start.min(*n), *n));
+    let arrays = buffers.into_iter().zip(plan.starts()).map(|(values, start)| array(values, warm_up(*start)));
+    Ok((append_columns(bound, batch, arrays)?, took))
 }
 
 fn copy(to: &mut [f64], from: &[f64]) {
     to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
 }
 
-/// The columns, cut by symbol: one set of slices per symbol.
-fn split_columns<'c>(columns_buffer: &'c mut [Vec<f64>], lengths: &[usize]) -> Vec<Columns<'c>> {
-    let mut all: Vec<Columns<'c>> =
-        lengths.iter().map(|_| Vec::with_capacity(columns_buffer.len())).collect();
-    for column in columns_buffer {
+/// Splits the columns by symbol: one set of slices per symbol.
+fn split_columns<'c>(buffers: &'c mut [Vec<f64>], lengths: &[usize]) -> Vec<Columns<'c>> {
+    let mut all: Vec<Columns<'c>> = lengths.iter().map(|_| Vec::with_capacity(buffers.len())).collect();
+    for column in buffers {
         let mut rest = column.as_mut_slice();
         for (columns, n) in all.iter_mut().zip(lengths) {
             let (now, later) = rest.split_at_mut(*n.min(&rest.len()));
@@ -170,21 +166,21 @@ fn split_columns<'c>(columns_buffer: &'c mut [Vec<f64>], lengths: &[usize]) -> V
     all
 }
 
-/// A column of several symbol_runs, each with so many rows without a value at its beginning.
-fn array(values: Vec<f64>, silent: impl Iterator<Item = (usize, usize)> + Clone) -> ArrayRef {
-    let none = silent.clone().all(|(quiet, _)| quiet == 0);
+/// An array over several symbol runs, each starting with its warm-up rows as nulls.
+fn array(values: Vec<f64>, warm_up: impl Iterator<Item = (usize, usize)> + Clone) -> ArrayRef {
+    let none = warm_up.clone().all(|(nulls_at_start, _)| nulls_at_start == 0);
     let nulls = (!none).then(|| {
         let mut bits = BooleanBufferBuilder::new(values.len());
-        for (quiet, n) in silent {
-            bits.append_n(quiet, false);
-            bits.append_n(n - quiet, true);
+        for (nulls_at_start, n) in warm_up {
+            bits.append_n(nulls_at_start, false);
+            bits.append_n(n - nulls_at_start, true);
         }
         NullBuffer::new(bits.finish())
     });
     Arc::new(Float64Array::new(ScalarBuffer::from(values), nulls))
 }
 
-fn joined(
+fn append_columns(
     bound: &Bound,
     batch: &RecordBatch,
     computed: impl Iterator<Item = ArrayRef>,
@@ -193,33 +189,33 @@ fn joined(
     Ok(RecordBatch::try_new(bound.output.clone(), columns)?)
 }
 
-/// One symbol that is too large to be held: its bars come in parts.
+/// Streaming computation of one symbol that does not fit in memory.
 pub(crate) struct StreamedSymbol<'b> {
     bound: &'b Bound,
     stream: Stream<&'b ExecPlan>,
 }
 
 impl<'b> StreamedSymbol<'b> {
-    /// At its first bar.
+    /// Starts at the first bar.
     pub(crate) fn new(bound: &'b Bound, exec_options: ExecOptions) -> Self {
         StreamedSymbol { bound, stream: Stream::new(&bound.request.selection.plan, exec_options) }
     }
 
-    /// The next bars.
+    /// Computes the next chunk.
     pub(crate) fn next(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, f64)> {
         let inputs = Inputs::of(self.bound, batch)?;
         let n = batch.num_rows();
         let before = self.stream.bars();
-        let mut columns_buffer = vec![vec![0.0; n]; self.bound.request.selection.columns.len()];
+        let mut buffers = vec![vec![0.0; n]; self.bound.request.selection.columns.len()];
         let began = Instant::now();
-        let mut columns: Columns<'_> = columns_buffer.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut columns: Columns<'_> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
         self.stream.push(&inputs.series(0..n), &mut columns);
         let took = began.elapsed().as_secs_f64();
         let starts = self.bound.request.selection.plan.starts();
-        let arrays = columns_buffer
+        let arrays = buffers
             .into_iter()
             .zip(starts)
             .map(|(values, start)| array(values, std::iter::once((start.saturating_sub(before).min(n), n))));
-        Ok((joined(self.bound, batch, arrays)?, took))
+        Ok((append_columns(self.bound, batch, arrays)?, took))
     }
 }

@@ -6,10 +6,10 @@ use crate::{node::IndicatorNode, options::Options, spec::Spec};
 
 /// Indicators of data frames.
 pub trait Indicators: Sized {
-    /// Every column, and the columns of a selection such as `rsi(14), macd(12,26,9)`, under the settings of the session.
+    /// Adds the columns of a selection such as `rsi(14), macd(12,26,9)`, with the settings of the session.
     fn indicators(self, select: &str) -> Result<Self>;
 
-    /// Every column, and those of a specification.
+    /// Adds the columns of a specification.
     fn indicators_of(self, spec: &Spec) -> Result<Self>;
 }
 

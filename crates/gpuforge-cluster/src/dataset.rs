@@ -1,8 +1,8 @@
 //! Distributed dataset writer: each partition writes its own file into a shared directory.
 //!
-//! A task may run twice (its executor died, its answer was lost), so that what lies in the directory is not what counts: a
-//! task names the file it has finished in the row that it returns, and only files that are named in the result of the
-//! whole query become part of the dataset ([`publish`]).
+//! A task may run twice (its executor died, its result was lost), so the directory listing does not count: a task returns the
+//! path of its finished file as a row, and only files in the result of the whole query become part of the dataset
+//! ([`Staging::publish`]).
 
 use std::{
     fmt,
@@ -37,39 +37,39 @@ use parquet::{
 };
 use tempfile::TempDir;
 
-/// Names of files that are not finished, or belong to nothing.
-const STAGING: &str = ".staging-";
+/// Prefix of the staging directory for unpublished files.
+const STAGING_PREFIX: &str = ".staging-";
 
-/// Why a dataset cannot be written.
+/// Dataset write errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// The directory has files of a dataset already.
-    #[error("{} has {files} Parquet files already\n  hint: name a directory that is empty or not there yet", path.display())]
-    Taken {
+    /// The directory already contains Parquet files.
+    #[error("{} already has {files} Parquet files\n  hint: name an empty or new directory", path.display())]
+    NotEmpty {
         /// The directory.
         path: PathBuf,
         /// How many.
         files: usize,
     },
-    /// A file that an executor has written is not here.
+    /// A file written by an executor is not visible here.
     #[error(
-        "{} was written by an executor and cannot be seen here\n  hint: executors and this machine must share the \
+        "{} was written by an executor and is not visible here\n  hint: executors and this machine must share the \
          directory (NFS, a mounted store); name one that they share",
         path.display()
     )]
-    Elsewhere {
+    NotVisible {
         /// The file.
         path: PathBuf,
     },
-    /// The system said no.
+    /// I/O failed.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -87,14 +87,14 @@ pub struct DatasetFile {
     pub rows: u64,
 }
 
-/// A directory that a dataset is written to, not yet part of it.
+/// Staging directory of a dataset that is being written.
 pub struct Staging {
     out: PathBuf,
     dir: TempDir,
 }
 
 impl Staging {
-    /// Makes the directory, and one inside for what is not finished.
+    /// Creates the output directory and the staging directory inside it.
     pub fn new(out: &Path) -> Result<Staging, DatasetError> {
         std::fs::create_dir_all(out).map_err(io("create", out))?;
         let out = out.canonicalize().map_err(io("find", out))?;
@@ -102,25 +102,25 @@ impl Staging {
         let parquet = |e: &std::fs::DirEntry| e.path().extension().is_some_and(|x| x == "parquet");
         let files = there.filter_map(Result::ok).filter(parquet).count();
         if files > 0 {
-            return Err(DatasetError::Taken { path: out, files });
+            return Err(DatasetError::NotEmpty { path: out, files });
         }
-        let dir = TempDir::with_prefix_in(STAGING, &out).map_err(io("write to", &out))?;
+        let dir = TempDir::with_prefix_in(STAGING_PREFIX, &out).map_err(io("write to", &out))?;
         Ok(Staging { out, dir })
     }
 
-    /// A query that writes this frame here; its rows say what was written.
+    /// A query that writes the frame here; its rows list the files written.
     pub fn write(&self, frame: DataFrame) -> Result<DataFrame> {
         let (state, plan) = frame.into_parts();
         let node = DatasetNode::try_new(self.dir.path().display().to_string(), plan)?;
         Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
     }
 
-    /// Makes what the query's rows name the dataset; everything else that was written is removed.
+    /// Publishes the files that the query's rows list; all others are removed.
     pub fn publish(self, rows: &[RecordBatch]) -> Result<Vec<DatasetFile>, DatasetError> {
-        let mut named: Vec<DatasetFile> = rows.iter().flat_map(parts).collect();
+        let mut named: Vec<DatasetFile> = rows.iter().flat_map(files_of).collect();
         named.sort_by(|a, b| a.path.cmp(&b.path));
         if let Some(lost) = named.iter().find(|p| !p.path.is_file()) {
-            return Err(DatasetError::Elsewhere { path: lost.path.clone() });
+            return Err(DatasetError::NotVisible { path: lost.path.clone() });
         }
         let mut all = Vec::new();
         for (at, part) in named.into_iter().enumerate() {
@@ -132,15 +132,15 @@ impl Staging {
     }
 }
 
-fn parts(batch: &RecordBatch) -> Vec<DatasetFile> {
+fn files_of(batch: &RecordBatch) -> Vec<DatasetFile> {
     let (Some(paths), Some(rows)) = (
         batch.column_by_name("path").and_then(|c| c.as_string_opt::<i32>().cloned()),
         batch.column_by_name("rows").and_then(|c| c.as_primitive_opt::<UInt64Type>().cloned()),
     ) else {
         return Vec::new();
     };
-    let both = paths.iter().flatten().zip(rows.values());
-    both.map(|(path, rows)| DatasetFile { path: PathBuf::from(path), rows: *rows }).collect()
+    let entries = paths.iter().flatten().zip(rows.values());
+    entries.map(|(path, rows)| DatasetFile { path: PathBuf::from(path), rows: *rows }).collect()
 }
 
 fn schema() -> SchemaRef {
@@ -148,7 +148,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![field("path", DataType::Utf8), field("rows", DataType::UInt64)]))
 }
 
-/// Writes its input, every partition to a file.
+/// Logical node that writes every input partition to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DatasetNode {
     dir: String,
@@ -207,7 +207,7 @@ impl UserDefinedLogicalNodeCore for DatasetNode {
     }
 }
 
-/// The node of a physical plan that writes.
+/// Physical node that writes every partition to a file.
 #[derive(Debug)]
 pub struct DatasetExec {
     dir: String,
@@ -250,7 +250,7 @@ impl ExecutionPlan for DatasetExec {
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        // Symbols must stay together, which only the input knows how to do.
+        // Repartitioning would split symbols.
         vec![false]
     }
 
@@ -285,26 +285,26 @@ impl ExecutionPlan for DatasetExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let mut input = self.input.execute(partition, context)?;
         let (columns, dir) = (self.input.schema(), PathBuf::from(&self.dir));
-        let mut both = RecordBatchReceiverStream::builder(schema(), 1);
-        let (rows, mut waiting) = tokio::sync::mpsc::channel::<RecordBatch>(2);
-        let (done, finished) = tokio::sync::oneshot::channel::<()>();
-        let out = both.tx();
-        both.spawn(async move {
+        let mut builder = RecordBatchReceiverStream::builder(schema(), 1);
+        let (rows, mut receiver) = tokio::sync::mpsc::channel::<RecordBatch>(2);
+        let (input_done, finished) = tokio::sync::oneshot::channel::<()>();
+        let out = builder.tx();
+        builder.spawn(async move {
             while let Some(batch) = input.try_next().await? {
                 if rows.send(batch).await.is_err() {
                     return Ok(());
                 }
             }
-            // Only an input that ended well makes a file.
-            let _ = done.send(());
+            // Only a complete input makes a file.
+            let _ = input_done.send(());
             Ok(())
         });
-        both.spawn_blocking(move || {
+        builder.spawn_blocking(move || {
             let mut sink = None;
-            while let Some(batch) = waiting.blocking_recv() {
+            while let Some(batch) = receiver.blocking_recv() {
                 sink.get_or_insert(RowSink::create(&dir, &columns))
                     .as_mut()
-                    .map_err(copied)?
+                    .map_err(to_execution_error)?
                     .write(&batch)?;
             }
             if finished.blocking_recv().is_ok()
@@ -314,16 +314,16 @@ impl ExecutionPlan for DatasetExec {
             }
             Ok(())
         });
-        Ok(both.build())
+        Ok(builder.build())
     }
 }
 
-fn copied(error: &mut DataFusionError) -> DataFusionError {
+fn to_execution_error(error: &mut DataFusionError) -> DataFusionError {
     DataFusionError::Execution(error.to_string())
 }
 
-/// How columns are written: numbers byte by byte, since exponents repeat and values do not, and everything compressed a
-/// little; as `gpuforge indicators` writes them.
+/// Parquet writer properties: byte stream split for floats (exponents repeat, values do not) and light zstd compression; the
+/// same as `gpuforge indicators` writes.
 pub fn properties(columns: &Schema) -> Result<WriterProperties> {
     let level = ZstdLevel::try_new(1)?;
     let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(level));
@@ -337,20 +337,20 @@ pub fn properties(columns: &Schema) -> Result<WriterProperties> {
     Ok(properties.build())
 }
 
-/// A file that is removed unless it is kept, with the rights that a new file has.
+/// Temporary file with the default permissions of a new file, removed unless kept.
 pub fn new_file(prefix: &str, suffix: &str, directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(suffix);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // The process's mask is applied to it, as to any new file.
+        // Subject to the umask, as for any new file.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(directory)
 }
 
-/// A file that is removed unless it is finished.
+/// Parquet writer whose file is removed unless finished.
 struct RowSink {
     file: tempfile::NamedTempFile,
     writer: ArrowWriter<File>,

@@ -5,18 +5,18 @@ use std::sync::OnceLock;
 use gpuforge::{
     Forge,
     indicators_gpu::{DeviceAccess, DeviceChoice},
-    settings::{UserPaths, Settings},
+    settings::{Settings, UserPaths},
 };
 
-use crate::{compute::device_choice, error::ClusterError, spec::Spec};
+use crate::{compute::parse_device, error::ClusterError, spec::Spec};
 
-/// The runtime of this process; its device is opened once, whichever task asks.
+/// The runtime of this process; its device is opened once.
 static SHARED: OnceLock<Option<(Forge, Settings, UserPaths)>> = OnceLock::new();
 
-/// How tasks of a specification reach a device. Touches none.
+/// Device access for a specification; opens nothing.
 pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
-    let asked = device_choice(&spec.device)?;
-    if asked == DeviceChoice::Cpu {
+    let choice = parse_device(&spec.device)?;
+    if choice == DeviceChoice::Cpu {
         return Ok(DeviceAccess::cpu());
     }
     let shared = SHARED.get_or_init(|| {
@@ -26,9 +26,9 @@ pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
         Some((Forge::with(&settings, &places, &env), settings, places))
     });
     match shared {
-        Some((forge, settings, places)) => Ok(forge.device_access(settings, places, asked)),
+        Some((forge, settings, places)) => Ok(forge.device_access(settings, places, choice)),
         None => Err(ClusterError::Device(
-            "no device can be used: there is no home directory\n  hint: set HOME, or gpuforge.device = 'cpu'"
+            "no usable device: there is no home directory\n  hint: set HOME, or gpuforge.device = 'cpu'"
                 .to_owned(),
         )),
     }

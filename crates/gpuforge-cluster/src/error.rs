@@ -7,76 +7,76 @@ use gpuforge::{frame::FrameError, indicators::select::SelectError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// A selection that cannot be read.
+    /// Invalid selection.
     #[error(
         "{0}\n  hint: `gpuforge indicators list` has the names, `gpuforge indicators show NAME` the parameters"
     )]
     Select(#[from] SelectError),
-    /// A selection of nothing.
+    /// Empty selection.
     #[error("nothing is selected\n  hint: indicators('{table}', 'rsi(14), macd(12,26,9)')")]
-    Nothing {
+    EmptySelection {
         /// The table.
         table: String,
     },
-    /// A table function was not called as it must be.
+    /// Invalid table function arguments.
     #[error(
         "{message}\n  hint: indicators('TABLE or PATH', 'SELECTION'), and perhaps a third argument such as \
-         'close=PX_LAST' that says which column is what"
+         'close=PX_LAST' that maps columns"
     )]
     Arguments {
         /// What is wrong.
         message: String,
     },
-    /// A table that is not registered, and no path either.
+    /// Neither a registered table nor a path.
     #[error("there is no table `{name}`{}\n  hint: {hint}", found(.tables))]
     Table {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The tables that there are.
+        /// Registered tables.
         tables: Vec<String>,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
-    /// A column that is needed is not there, could be several, or is of a type that cannot be used.
+    /// A required column is missing, ambiguous, or has an unusable type.
     #[error("{table}: {message}\n  found: {found}\n  hint: {hint}")]
     Column {
         /// The table.
         table: String,
-        /// Which, and why.
+        /// Which column, and why.
         message: String,
-        /// The columns that are there.
+        /// Columns found.
         found: String,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
-    /// A computed column has the name of one that is there already.
+    /// A computed column has the name of an input column.
     #[error(
         "column `{column}` is there already\n  hint: leave it out of the input, or select the indicator once"
     )]
-    Clash {
+    DuplicateColumn {
         /// Its name.
         column: String,
     },
-    /// A row without a symbol or a time.
+    /// A null symbol or time.
     #[error("a bar{} has no {what}\n  hint: WHERE {column} IS NOT NULL", of(.symbol))]
-    Missing {
+    NullKey {
         /// What is missing: symbol or time.
         what: &'static str,
         /// The column.
         column: String,
-        /// Whose bar, where that is known.
+        /// The symbol, where known.
         symbol: Option<String>,
     },
-    /// Rows do not come in the order that the table declares.
+    /// Rows are not in the declared order.
     #[error(
         "the bars{} are not sorted by time, although the table is declared to be: {found}\n  hint: register the table \
          without an order; it is then sorted here",
         of(.symbol)
     )]
     NotSorted {
-        /// Whose bars.
+        /// The symbol.
         symbol: Option<String>,
-        /// What was seen.
+        /// What was found.
         found: String,
     },
     /// A window without an order.
@@ -87,45 +87,45 @@ pub enum ClusterError {
         /// The function.
         function: String,
     },
-    /// A symbol that has a time twice.
+    /// A duplicate time of a symbol.
     #[error(
         "{} has the time {time} twice\n  hint: SELECT DISTINCT ON (symbol, time) * FROM … ORDER BY symbol, time",
         .symbol.as_deref().unwrap_or("the series")
     )]
     DuplicateTime {
-        /// Whose bars.
+        /// The symbol.
         symbol: Option<String>,
         /// The time, in the unit of its column.
         time: i64,
     },
-    /// A symbol whose bars do not fit, and a column that needs all of them.
+    /// A symbol exceeds the memory limit, and a column needs the whole series.
     #[error(
-        "the bars of {} do not fit the memory limit, and {column} looks at all of them at once\n  hint: raise the \
-         memory limit, or select no column that looks ahead",
+        "the bars of {} exceed the memory limit, and {column} needs the whole series\n  hint: raise the memory \
+         limit, or leave that column out",
         .symbol.as_deref().unwrap_or("the series")
     )]
-    Memory {
-        /// Whose bars.
+    SymbolTooLarge {
+        /// The symbol.
         symbol: Option<String>,
-        /// A column that looks ahead.
+        /// A column that needs the whole series.
         column: String,
     },
-    /// A device was asked for, and none can be used.
+    /// A device was requested, and none is usable.
     #[error("{0}")]
     Device(String),
-    /// An argument of a window function cannot be used.
+    /// Invalid argument of a window function.
     #[error("{function}: {message}\n  hint: {hint}")]
     Window {
         /// The function.
         function: String,
         /// What is wrong.
         message: String,
-        /// How it is called.
+        /// Correct usage.
         hint: String,
     },
-    /// A plan from another process that cannot be read.
-    #[error("a plan cannot be read: {0}\n  hint: run the same version of gpuforge-cluster everywhere")]
-    Wire(String),
+    /// A plan of another process cannot be decoded.
+    #[error("a plan cannot be decoded: {0}\n  hint: run the same version of gpuforge-cluster everywhere")]
+    InvalidPlan(String),
 }
 
 fn of(symbol: &Option<String>) -> String {
@@ -157,7 +157,7 @@ impl From<ClusterError> for DataFusionError {
     }
 }
 
-/// The typed error inside one of DataFusion, however deep.
+/// Finds our typed error in the source chain of a DataFusion error.
 pub fn cause(error: &DataFusionError) -> Option<&ClusterError> {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = at {

@@ -1,9 +1,9 @@
 //! `IndicatorExec`, the physical node: rows are grouped by symbol as they arrive and computed in groups that fit memory, on a
 //! blocking thread.
 //!
-//! A partition has all rows of its symbols ([`Distribution::KeyPartitioned`]). Where the input is sorted by symbol and
-//! time already, nothing is held but one group; else rows are gathered in memory, and where that does not fit the pool,
-//! DataFusion's own sort takes over, which can use the disk. Rows leave in the order of symbol and time either way.
+//! A partition has all rows of its symbols ([`Distribution::KeyPartitioned`]). Input sorted by symbol and time streams, one
+//! group at a time; unsorted input is hash-grouped in memory, and beyond the memory pool DataFusion's external sort takes over.
+//! Output is ordered by symbol and time either way.
 
 use std::{
     fmt,
@@ -42,26 +42,26 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::{
     compute::{self, Executor, StreamedSymbol},
-    engine,
+    device,
     key_columns::bytes,
     session::batch_rows,
     spec::{Bound, Spec},
     symbol_groups::{ComputeTask, HashGrouper, SortedGrouper},
 };
 
-/// The least that is worth a group.
-const MIN_GROUP: usize = 1 << 18;
-/// Bytes of a group while a sort needs the memory, at most.
-const GROUP_FROM_DISK: usize = 4 << 20;
-/// The least that a sort through the disk and its group can do with.
-const MIN_SORT: usize = 1 << 20;
+/// Minimum bytes of a group.
+const MIN_GROUP_BYTES: usize = 1 << 18;
+/// Maximum bytes of a group while an external sort needs the memory.
+const EXTERNAL_SORT_GROUP_BYTES: usize = 4 << 20;
+/// Minimum memory of an external sort and its group.
+const MIN_SORT_BYTES: usize = 1 << 20;
 
-/// The node of a physical plan that computes indicators.
+/// Physical node that computes indicators.
 #[derive(Debug)]
 pub struct IndicatorExec {
     bound: Arc<Bound>,
     input: Arc<dyn ExecutionPlan>,
-    /// Does the input come sorted by symbol and time?
+    /// Whether the input is sorted by symbol and time.
     sorted: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -71,13 +71,13 @@ impl IndicatorExec {
     /// Computes `spec` from `input`.
     pub fn try_new(spec: &Spec, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let bound = Arc::new(Bound::new(spec, "the input", &input.schema())?);
-        Self::over(bound, input)
+        Self::with_bound(bound, input)
     }
 
-    fn over(bound: Arc<Bound>, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        let order = order(&bound);
+    fn with_bound(bound: Arc<Bound>, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let order = sort_keys(&bound);
         let sorted = input.equivalence_properties().ordering_satisfy(order.clone())?;
-        // Columns of the input keep their places, and so does what is said about them.
+        // Input columns keep their positions and their properties.
         let orders = EquivalenceProperties::new_with_orderings(bound.output.clone(), [order]);
         let properties = Arc::new(PlanProperties::new(
             orders,
@@ -93,7 +93,7 @@ impl IndicatorExec {
         &self.bound.spec
     }
 
-    /// Does the input come sorted by symbol and time, so that nothing is gathered?
+    /// Whether the input is sorted by symbol and time, so that it streams without grouping.
     pub fn streams(&self) -> bool {
         self.sorted
     }
@@ -103,8 +103,8 @@ fn column(bound: &Bound, at: usize) -> Arc<dyn PhysicalExpr> {
     Arc::new(Column::new(bound.name(at), at))
 }
 
-/// Symbol, then time; as `ORDER BY` means it.
-fn order(bound: &Bound) -> Vec<PhysicalSortExpr> {
+/// Sort keys: symbol, then time, with SQL's default options.
+fn sort_keys(bound: &Bound) -> Vec<PhysicalSortExpr> {
     let options = SortOptions { descending: false, nulls_first: false };
     let keys = bound.symbol.into_iter().chain([bound.time]);
     keys.map(|at| PhysicalSortExpr::new(column(bound, at), options)).collect()
@@ -166,7 +166,7 @@ impl ExecutionPlan for IndicatorExec {
             DataFusionError::Internal(format!("IndicatorExec has one input, not {}", c.len()))
         })?;
         if input.schema() == self.bound.input {
-            return Ok(Arc::new(Self::over(self.bound.clone(), input)?));
+            return Ok(Arc::new(Self::with_bound(self.bound.clone(), input)?));
         }
         Ok(Arc::new(Self::try_new(&self.bound.spec, input)?))
     }
@@ -183,10 +183,10 @@ impl ExecutionPlan for IndicatorExec {
         let input = self.input.execute(partition, context.clone())?;
         let consumer = MemoryConsumer::new(format!("IndicatorExec[{partition}]")).with_can_spill(true);
         let reservation = Arc::new(consumer.register(context.memory_pool()));
-        let feed = GroupFeeder {
+        let feeder = GroupFeeder {
             bound: self.bound.clone(),
             reservation: reservation.clone(),
-            spilled: MetricBuilder::new(&self.metrics).counter("sorted_on_disk", partition),
+            spill_count: MetricBuilder::new(&self.metrics).counter("sorted_on_disk", partition),
             context: context.clone(),
         };
         let worker = ComputeWorker {
@@ -196,15 +196,15 @@ impl ExecutionPlan for IndicatorExec {
                 ..ExecOptions::default()
             },
             rows: context.session_config().batch_size(),
-            _held: reservation,
-            metrics_of: ExecMetrics::new(&self.metrics, partition),
+            _reservation: reservation,
+            metrics: ExecMetrics::new(&self.metrics, partition),
         };
-        let mut both = RecordBatchReceiverStream::builder(self.schema(), 2);
-        let (work, waiting) = channel(1);
-        let (out, sorted) = (both.tx(), self.sorted);
-        both.spawn(async move { feed.run(input, sorted, work).await });
-        both.spawn_blocking(move || worker.run(waiting, &out));
-        Ok(both.build())
+        let mut builder = RecordBatchReceiverStream::builder(self.schema(), 2);
+        let (tasks, tasks_in) = channel(1);
+        let (out, sorted) = (builder.tx(), self.sorted);
+        builder.spawn(async move { feeder.run(input, sorted, tasks).await });
+        builder.spawn_blocking(move || worker.run(tasks_in, &out));
+        Ok(builder.build())
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -212,17 +212,17 @@ impl ExecutionPlan for IndicatorExec {
     }
 }
 
-/// Threads of one partition: all of them together use the CPU once.
+/// Threads per partition, so that all partitions together use each core once.
 fn threads(partitions: usize) -> usize {
     (ExecOptions::default().threads / partitions.max(1)).max(1)
 }
 
-/// Puts rows together.
+/// Groups input rows by symbol and sends groups to the worker.
 struct GroupFeeder {
     bound: Arc<Bound>,
-    /// Shared with the worker: rows count until the last of them is computed.
+    /// Shared with the worker: memory stays reserved until the last row is computed.
     reservation: Arc<MemoryReservation>,
-    spilled: Count,
+    spill_count: Count,
     context: Arc<TaskContext>,
 }
 
@@ -231,97 +231,97 @@ impl GroupFeeder {
         self,
         input: SendableRecordBatchStream,
         sorted: bool,
-        work: Sender<ComputeTask>,
+        tasks: Sender<ComputeTask>,
     ) -> Result<()> {
-        let group = self.room(self.bound.spec.group());
+        let group = self.reserve_group(self.bound.spec.group());
         if sorted {
-            self.ordered(input, group, work).await
+            self.ordered(input, group, tasks).await
         } else {
-            self.group_in_memory(input, group, work).await
+            self.group_in_memory(input, group, tasks).await
         }
     }
 
-    /// Bytes of a group: at most so many, or as much less as the pool has.
-    fn room(&self, most: usize) -> usize {
-        let mut bytes = most.max(MIN_GROUP);
-        while bytes > MIN_GROUP && self.reservation.try_grow(bytes).is_err() {
-            bytes = (bytes / 2).max(MIN_GROUP);
+    /// Reserves memory for a group: up to `most` bytes, halved while the pool refuses.
+    fn reserve_group(&self, most: usize) -> usize {
+        let mut bytes = most.max(MIN_GROUP_BYTES);
+        while bytes > MIN_GROUP_BYTES && self.reservation.try_grow(bytes).is_err() {
+            bytes = (bytes / 2).max(MIN_GROUP_BYTES);
         }
-        if bytes < most && self.reservation.size() > MIN_GROUP {
-            // Little memory: most of it is for rows that are gathered.
-            let less = (bytes / 4).max(MIN_GROUP);
+        if bytes < most && self.reservation.size() > MIN_GROUP_BYTES {
+            // Little memory: keep most of it for grouped rows.
+            let less = (bytes / 4).max(MIN_GROUP_BYTES);
             self.reservation.shrink(bytes - less);
             bytes = less;
         }
         if self.reservation.size() == 0 {
-            // A pool that has not even this much is told nevertheless: nothing can be computed with less.
+            // Reserve the minimum even if the pool is exhausted: nothing can be computed with less.
             self.reservation.grow(bytes);
         }
         bytes
     }
 
-    /// Everything in memory, or through the disk.
+    /// Hash grouping in memory; falls back to an external sort.
     async fn group_in_memory(
         self,
         mut input: SendableRecordBatchStream,
         group: usize,
-        work: Sender<ComputeTask>,
+        tasks: Sender<ComputeTask>,
     ) -> Result<()> {
-        let mut group_in_memory = HashGrouper::default();
+        let mut grouper = HashGrouper::default();
         let row = self.bound.row_bytes().max(1);
         while let Some(batch) = input.try_next().await? {
             let fits = self.reservation.try_grow(bytes(&batch)).is_ok();
-            group_in_memory.push(&self.bound, batch)?;
+            grouper.push(&self.bound, batch)?;
             if !fits {
-                return self.on_disk(group_in_memory, input, work).await;
+                return self.external_sort(grouper, input, tasks).await;
             }
         }
-        let largest = group_in_memory.largest().saturating_mul(row);
+        let largest = grouper.largest().saturating_mul(row);
         if largest > group && self.reservation.try_grow(largest - group).is_err() {
-            return self.on_disk(group_in_memory, input, work).await;
+            return self.external_sort(grouper, input, tasks).await;
         }
-        for group in group_in_memory.groups((group / row).max(1)) {
-            if work.send(group).await.is_err() {
+        for group in grouper.groups((group / row).max(1)) {
+            if tasks.send(group).await.is_err() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// What was gathered does not fit: everything is sorted by symbol and time, with the disk's help.
-    async fn on_disk(
+    /// Memory exceeded: external sort by symbol and time, spilling to disk.
+    async fn external_sort(
         self,
-        group_in_memory: HashGrouper,
+        grouper: HashGrouper,
         rest: SendableRecordBatchStream,
-        work: Sender<ComputeTask>,
+        tasks: Sender<ComputeTask>,
     ) -> Result<()> {
-        self.spilled.add(1);
-        let (group, context) = self.apart()?;
+        self.spill_count.add(1);
+        let (group, context) = self.sort_context()?;
         let schema = rest.schema();
         let rows = context.session_config().batch_size();
-        let all = futures::stream::iter(group_in_memory.into_batches().into_iter().map(Ok)).chain(rest);
-        let all = all.flat_map(move |batch| futures::stream::iter(pieces(batch, rows)));
+        let all = futures::stream::iter(grouper.into_batches().into_iter().map(Ok)).chain(rest);
+        let all = all.flat_map(move |batch| futures::stream::iter(split_batch(batch, rows)));
         let once =
             SingleStream::new(schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema.clone(), all)));
         let source = StreamingTableExec::try_new(schema, vec![Arc::new(once)], None, [], false, None)?;
-        let keys = LexOrdering::new(order(&self.bound))
+        let keys = LexOrdering::new(sort_keys(&self.bound))
             .ok_or_else(|| DataFusionError::Internal("bars have no keys".to_owned()))?;
         let sorted = SortExec::new(keys, Arc::new(source)).execute(0, context)?;
-        self.ordered(sorted, group, work).await
+        self.ordered(sorted, group, tasks).await
     }
 
-    /// The memory that rows were gathered in, for a sort: a pool of its own, since sorts that share one take from each
-    /// other what they need for merging. Also says how many bytes of it are left for a group.
-    fn apart(&self) -> Result<(usize, Arc<TaskContext>)> {
-        // A pool that has not even this much is told nevertheless: nothing can be sorted with less.
-        self.reservation.grow(MIN_SORT.saturating_sub(self.reservation.size()));
+    /// Task context of the external sort: the memory of the grouped rows as a pool of its own, since sorts that share a pool
+    /// starve each other's merges. Also returns the bytes left for a group.
+    fn sort_context(&self) -> Result<(usize, Arc<TaskContext>)> {
+        // Reserve the minimum even if the pool is exhausted: nothing can be sorted with less.
+        self.reservation.grow(MIN_SORT_BYTES.saturating_sub(self.reservation.size()));
         let all = self.reservation.size();
-        let group = (all / 4).clamp(MIN_GROUP, GROUP_FROM_DISK);
+        let group = (all / 4).clamp(MIN_GROUP_BYTES, EXTERNAL_SORT_GROUP_BYTES);
         let sort = all - group;
         let config = self.context.session_config().clone();
         let merging = config.options().execution.sort_spill_reservation_bytes.min(sort / 4);
         let rows = batch_rows(sort, config.batch_size());
-        // In place, rows would have to fit twice.
+        // An in-place sort would need the rows in memory twice.
         let config = config.with_sort_spill_reservation_bytes(merging).with_sort_in_place_threshold_bytes(0);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.context.runtime_env())
             .with_memory_pool(Arc::new(FairSpillPool::new(sort)))
@@ -330,30 +330,30 @@ impl GroupFeeder {
         Ok((group, Arc::new(context.with_runtime(runtime))))
     }
 
-    /// Rows that come by symbol and time.
+    /// Run detection over rows sorted by symbol and time.
     async fn ordered(
         self,
         mut input: SendableRecordBatchStream,
         group: usize,
-        work: Sender<ComputeTask>,
+        tasks: Sender<ComputeTask>,
     ) -> Result<()> {
         let mut ordered = SortedGrouper::new(group);
         while let Some(batch) = input.try_next().await? {
             for next in ordered.push(&self.bound, &batch)? {
-                if work.send(next).await.is_err() {
+                if tasks.send(next).await.is_err() {
                     return Ok(());
                 }
             }
         }
         if let Some(last) = ordered.flush() {
-            let _ = work.send(last).await;
+            let _ = tasks.send(last).await;
         }
         Ok(())
     }
 }
 
-/// Batches of at most so many rows: a sort takes a batch whole or not at all, and a slice counts as what it was cut from.
-fn pieces(batch: Result<RecordBatch>, rows: usize) -> Vec<Result<RecordBatch>> {
+/// Splits a batch into copies of at most `rows` rows: a sort reserves whole batches, and a slice counts as its parent buffer.
+fn split_batch(batch: Result<RecordBatch>, rows: usize) -> Vec<Result<RecordBatch>> {
     match batch {
         Ok(batch) if batch.num_rows() > rows => {
             let starts = (0..batch.num_rows()).step_by(rows.max(1));
@@ -368,59 +368,59 @@ fn pieces(batch: Result<RecordBatch>, rows: usize) -> Vec<Result<RecordBatch>> {
     }
 }
 
-/// Computes what is put together, on a thread of its own.
+/// Computes groups on a blocking thread.
 struct ComputeWorker {
     bound: Arc<Bound>,
     exec_options: ExecOptions,
-    /// Rows of a batch that leaves.
+    /// Rows per output batch.
     rows: usize,
-    _held: Arc<MemoryReservation>,
-    metrics_of: ExecMetrics,
+    _reservation: Arc<MemoryReservation>,
+    metrics: ExecMetrics,
 }
 
 impl ComputeWorker {
-    fn run(self, mut waiting: Receiver<ComputeTask>, out: &Sender<Result<RecordBatch>>) -> Result<()> {
+    fn run(self, mut tasks_in: Receiver<ComputeTask>, out: &Sender<Result<RecordBatch>>) -> Result<()> {
         let access = device::access(&self.bound.spec)?;
-        let mut place = Executor::of(&self.bound, self.exec_options, &access)?;
-        let mut parts: Option<StreamedSymbol<'_>> = None;
-        while let Some(work) = waiting.blocking_recv() {
-            let (batch, seconds) = match work {
+        let mut executor = Executor::of(&self.bound, self.exec_options, &access)?;
+        let mut streamed: Option<StreamedSymbol<'_>> = None;
+        while let Some(task) = tasks_in.blocking_recv() {
+            let (batch, seconds) = match task {
                 ComputeTask::Group(rows) => {
                     let (batch, lengths) = rows.assemble(&self.bound)?;
-                    self.metrics_of.symbols.add(lengths.len());
-                    compute::group(&self.bound, &batch, &lengths, self.exec_options, &mut place)?
+                    self.metrics.symbols.add(lengths.len());
+                    compute::compute_group(&self.bound, &batch, &lengths, self.exec_options, &mut executor)?
                 }
                 ComputeTask::SymbolChunk { batch, first } => {
-                    self.metrics_of.symbols.add(usize::from(first));
-                    let parts = match (first, &mut parts) {
+                    self.metrics.symbols.add(usize::from(first));
+                    let streamed = match (first, &mut streamed) {
                         (false, Some(going)) => going,
                         (_, slot) => slot.insert(StreamedSymbol::new(&self.bound, self.exec_options)),
                     };
-                    parts.next(&batch)?
+                    streamed.next(&batch)?
                 }
             };
-            self.metrics_of.groups.add(1);
-            self.metrics_of.compute.add_duration(std::time::Duration::from_secs_f64(seconds));
+            self.metrics.groups.add(1);
+            self.metrics.compute.add_duration(std::time::Duration::from_secs_f64(seconds));
             if !self.put(&batch, out) {
                 break;
             }
         }
-        self.metrics_of.on_device.add(usize::try_from(place.on_device()).unwrap_or(usize::MAX));
+        self.metrics.on_device.add(usize::try_from(executor.on_device()).unwrap_or(usize::MAX));
         Ok(())
     }
 
-    /// Hands rows over in batches of the usual size; `false` where nobody wants them any more.
+    /// Sends output batches of the session's batch size; `false` if the receiver is gone.
     fn put(&self, batch: &RecordBatch, out: &Sender<Result<RecordBatch>>) -> bool {
         let all = batch.num_rows();
         (0..all).step_by(self.rows.max(1)).all(|from| {
             let some = batch.slice(from, self.rows.max(1).min(all - from));
-            self.metrics_of.base.record_output(some.num_rows());
+            self.metrics.base.record_output(some.num_rows());
             out.blocking_send(Ok(some)).is_ok()
         })
     }
 }
 
-/// What `EXPLAIN ANALYZE` shows.
+/// Metrics shown by `EXPLAIN ANALYZE`.
 struct ExecMetrics {
     base: BaselineMetrics,
     symbols: Count,
@@ -442,7 +442,7 @@ impl ExecMetrics {
     }
 }
 
-/// A stream that is there already, as the input of a node.
+/// An existing stream as a one-shot partition source.
 struct SingleStream {
     schema: SchemaRef,
     stream: Mutex<Option<SendableRecordBatchStream>>,

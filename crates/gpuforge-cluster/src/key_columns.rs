@@ -12,10 +12,10 @@ use gpuforge::frame::SymbolKey;
 
 use crate::{
     error::ClusterError,
-    spec::{Bound, is_text, plain},
+    spec::{Bound, is_text, value_type},
 };
 
-/// Stretches of rows of one symbol, in the order of the batch; a table without symbols is one stretch.
+/// Runs of rows of one symbol, in batch order; a table without symbols is one run.
 pub(crate) fn symbol_runs(
     bound: &Bound,
     batch: &RecordBatch,
@@ -34,33 +34,37 @@ pub(crate) fn symbol_runs(
         None
     } else if let Some(texts) = column.as_string_view_opt() {
         let views = texts.views();
-        // Equal views are equal texts; texts themselves are compared only where views differ.
+        // Equal views are equal strings; strings are compared only where views differ.
         let key = |row: usize| {
             Some(texts.value(row)).filter(|t| !t.is_empty()).map(|t| SymbolKey::Text(t.to_owned()))
         };
-        cut(rows, |row| same(views, row), key)
+        split_runs(rows, |row| same_as_previous(views, row), key)
     } else {
         let numbers = column.as_primitive::<Int64Type>().values();
-        cut(rows, |row| same(numbers, row), |row| numbers.get(row).map(|n| SymbolKey::Number(*n)))
+        split_runs(
+            rows,
+            |row| same_as_previous(numbers, row),
+            |row| numbers.get(row).map(|n| SymbolKey::Number(*n)),
+        )
     };
     let column = bound.name(at).to_owned();
-    Ok(found.ok_or(ClusterError::Missing { what: "symbol", column, symbol: None })?)
+    Ok(found.ok_or(ClusterError::NullKey { what: "symbol", column, symbol: None })?)
 }
 
-/// Is a value that of the row before?
-fn same<T: PartialEq>(values: &[T], row: usize) -> bool {
+/// Whether a value equals that of the previous row.
+fn same_as_previous<T: PartialEq>(values: &[T], row: usize) -> bool {
     values.get(row).zip(values.get(row.wrapping_sub(1))).is_some_and(|(a, b)| a == b)
 }
 
-/// Cuts rows where the key changes; `None` where a row has none. `same` may say no where it does not know.
-fn cut(
+/// Splits rows into runs of equal keys; `None` if a row has no key. `same_as_previous` may give false negatives.
+fn split_runs(
     rows: usize,
-    same: impl Fn(usize) -> bool,
+    same_as_previous: impl Fn(usize) -> bool,
     key: impl Fn(usize) -> Option<SymbolKey>,
 ) -> Option<Vec<(Option<SymbolKey>, Range<usize>)>> {
     let mut all: Vec<(Option<SymbolKey>, Range<usize>)> = Vec::new();
     for row in 0..rows {
-        if row > 0 && same(row) {
+        if row > 0 && same_as_previous(row) {
             continue;
         }
         let now = key(row)?;
@@ -78,12 +82,12 @@ fn cut(
     Some(all)
 }
 
-/// Times in the unit of their column; a time that is missing is an error.
+/// Times in the unit of their column; null is an error.
 pub(crate) fn times(bound: &Bound, column: &ArrayRef) -> Result<Vec<i64>> {
-    let column = cast(column, plain(column.data_type()))?;
+    let column = cast(column, value_type(column.data_type()))?;
     if column.null_count() > 0 {
         let column = bound.name(bound.time).to_owned();
-        return Err(ClusterError::Missing { what: "time", column, symbol: None }.into());
+        return Err(ClusterError::NullKey { what: "time", column, symbol: None }.into());
     }
     if let Some(days) = column.as_primitive_opt::<Date32Type>() {
         return Ok(days.values().iter().map(|d| i64::from(*d)).collect());
@@ -92,7 +96,7 @@ pub(crate) fn times(bound: &Bound, column: &ArrayRef) -> Result<Vec<i64>> {
     Ok(numbers.as_primitive::<Int64Type>().values().to_vec())
 }
 
-/// Bytes that the rows of a batch take, whatever buffers they share.
+/// Bytes of a batch's rows, counting only their slices of shared buffers.
 pub(crate) fn bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(size).sum()
 }
@@ -101,7 +105,7 @@ fn size(column: &ArrayRef) -> usize {
     column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
 }
 
-/// A symbol in an error.
+/// Symbol name for error messages.
 pub(crate) fn display_symbol(key: &Option<SymbolKey>) -> Option<String> {
     key.as_ref().map(ToString::to_string)
 }
@@ -112,17 +116,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_cut_where_the_key_changes() {
+    fn runs_split_where_the_key_changes() {
         let keys = [1, 1, 2, 2, 2, 1];
         let key = |row: usize| keys.get(row).map(|k| SymbolKey::Number(*k));
         let ranges = |found: Vec<(Option<SymbolKey>, Range<usize>)>| {
             found.into_iter().map(|(_, r)| r).collect::<Vec<_>>()
         };
-        assert_eq!(ranges(cut(6, |_| false, key).unwrap()), [0..2, 2..5, 5..6]);
+        assert_eq!(ranges(split_runs(6, |_| false, key).unwrap()), [0..2, 2..5, 5..6]);
         assert_eq!(
-            ranges(cut(6, |row| keys.get(row) == keys.get(row - 1), key).unwrap()),
+            ranges(split_runs(6, |row| keys.get(row) == keys.get(row - 1), key).unwrap()),
             [0..2, 2..5, 5..6]
         );
-        assert_eq!(cut(2, |_| false, |row| (row == 0).then_some(SymbolKey::Number(1))), None);
+        assert_eq!(split_runs(2, |_| false, |row| (row == 0).then_some(SymbolKey::Number(1))), None);
     }
 }

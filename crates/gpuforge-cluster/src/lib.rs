@@ -4,17 +4,16 @@
 //!   SELECT * FROM indicators('bars', 'rsi(14)')   bars.indicators("rsi(14)")    table_function.rs, dataframe.rs
 //!                     └──────────────┬───────────────────────┘
 //!            IndicatorNode (logical: what, from which columns)                  node.rs, spec.rs
-//!                                    │ planner                                  ── codec.rs: the same on every machine
+//!                                    │ planner                                  ── codec.rs: serialised for other processes
 //!            IndicatorExec (physical: by symbol, in time order)                 exec.rs
 //!                                    │ rows ──► groups of symbols               symbol_groups.rs, key_columns.rs
 //!            gpuforge-indicators, or a device ──► columns                          compute.rs
 //! ```
-//! Scheduling, shuffling, retrying and transport are DataFusion's and Ballista's; nothing of that kind is here. Results
-//! have the bits of `gpuforge indicators`, whatever the partitions. The exception is `cluster/slots.rs`: Ballista's own count of free
-//! slots loses some when an executor dies. Input must be partitioned by symbol; sorted input streams, unsorted input is grouped in
-//! memory, and what does not fit the memory pool is sorted through the disk by DataFusion. Only the specification travels
-//! (`codec.rs`): every process binds it to the columns it finds. Not chosen: window functions alone (one symbol at a time, one
-//! column a function), a scheduler of our own.
+//! Scheduling, shuffling, retries and transport are DataFusion's and Ballista's, except `cluster/slots.rs`: Ballista's slot
+//! counter leaks when an executor dies. Results are bit-identical to `gpuforge indicators`, whatever the partitioning. Input is
+//! partitioned by symbol; sorted input streams, unsorted input is grouped in memory, and beyond the memory pool it goes through
+//! DataFusion's external sort. Only the specification is sent (`codec.rs`): every process binds it to the columns it finds. Not
+//! chosen: window functions alone (one symbol at a time, one column per function), a scheduler of our own.
 //!
 //! | file | what is in it |
 //! |---|---|

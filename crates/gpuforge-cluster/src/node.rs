@@ -28,7 +28,7 @@ use crate::{
     spec::{Bound, Spec},
 };
 
-/// Every column of the input, and the columns that are computed from it.
+/// Logical node: all input columns plus the computed ones.
 #[derive(Debug, Clone)]
 pub struct IndicatorNode {
     bound: Arc<Bound>,
@@ -47,7 +47,7 @@ impl IndicatorNode {
         Ok(IndicatorNode { bound: Arc::new(bound), input: Arc::new(input), schema })
     }
 
-    /// As a plan.
+    /// Wraps the node as a logical plan.
     pub fn plan(self) -> LogicalPlan {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }
@@ -99,7 +99,7 @@ impl UserDefinedLogicalNodeCore for IndicatorNode {
         Vec::new()
     }
 
-    /// Fewer symbols are fewer series; fewer bars would be other series.
+    /// Only filters on the symbol may be pushed down: fewer bars would change the series.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         let symbol = self.bound.symbol.map(|at| self.bound.name(at));
         let all = self.bound.output.fields().iter().map(|f| f.name());
@@ -127,7 +127,7 @@ impl UserDefinedLogicalNodeCore for IndicatorNode {
     }
 }
 
-/// Turns our nodes into their executions.
+/// Plans our logical nodes as physical ones.
 #[derive(Debug, Default)]
 pub struct IndicatorPlanner;
 
@@ -151,7 +151,7 @@ impl ExtensionPlanner for IndicatorPlanner {
     }
 }
 
-/// DataFusion's planner, which knows the node.
+/// DataFusion's planner with our extension planner.
 #[derive(Debug, Default)]
 pub struct Planner;
 

@@ -9,11 +9,11 @@ use datafusion::{
 use object_store::{ObjectStore, aws::AmazonS3Builder};
 use url::Url;
 
-/// DataFusion's registry, which also knows S3-compatible stores.
+/// DataFusion's registry plus S3-compatible stores.
 #[derive(Debug, Default)]
-pub struct Stores(DefaultObjectStoreRegistry);
+pub struct S3Registry(DefaultObjectStoreRegistry);
 
-impl ObjectStoreRegistry for Stores {
+impl ObjectStoreRegistry for S3Registry {
     fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         self.0.register_store(url, store)
     }
@@ -26,9 +26,9 @@ impl ObjectStoreRegistry for Stores {
         match (self.0.get_store(url), url.scheme()) {
             (Err(_), "s3" | "s3a") => {
                 let bucket = url.host_str().unwrap_or_default();
-                let made = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
+                let built = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
                 let store: Arc<dyn ObjectStore> =
-                    Arc::new(made.map_err(|e| DataFusionError::ObjectStore(Box::new(e)))?);
+                    Arc::new(built.map_err(|e| DataFusionError::ObjectStore(Box::new(e)))?);
                 self.0.register_store(url, store.clone());
                 Ok(store)
             }

@@ -22,62 +22,64 @@ use crate::{
     window_functions,
 };
 
-/// How a session runs.
+/// Limits of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// Partitions of every step; `None` is one per core.
+    /// Partitions per stage; `None` is one per core.
     pub partitions: Option<usize>,
-    /// Bytes that operators may hold together; what does not fit goes to the disk.
+    /// Memory pool size; operators spill beyond it.
     pub memory: Option<usize>,
 }
 
-/// Share of the memory that a sort keeps back for merging what it has put on the disk.
-const MERGING: usize = 16;
-/// Bytes of memory of a partition per row of a batch: merging holds several batches of some hundred bytes a row.
-const PER_ROW: usize = 4096;
-/// Fewest rows of a batch, however little memory there is.
-const FEWEST: usize = 512;
+/// Divisor of the memory that a sort reserves for merging spilled runs.
+const SPILL_MERGE_FRACTION: usize = 16;
+/// Partition memory per batch row: merging holds several batches of some hundred bytes per row.
+const BYTES_PER_ROW: usize = 4096;
+/// Minimum rows per batch.
+const MIN_BATCH_ROWS: usize = 512;
 
-/// Rows of a batch, of which several fit into so many bytes; never more than usual.
-pub(crate) fn batch_rows(bytes: usize, usual: usize) -> usize {
-    (bytes / PER_ROW).clamp(FEWEST, usual.max(FEWEST))
+/// Batch size such that several batches fit into `bytes`; at most `default`.
+pub(crate) fn batch_rows(bytes: usize, default: usize) -> usize {
+    (bytes / BYTES_PER_ROW).clamp(MIN_BATCH_ROWS, default.max(MIN_BATCH_ROWS))
 }
 
-/// Settings with ours among them.
+/// Session config with our settings extension.
 pub fn config(limits: &Limits) -> SessionConfig {
     let config = SessionConfig::new().with_information_schema(true).with_option_extension(Options::default());
-    limited(config, limits)
+    with_limits(config, limits)
 }
 
-fn limited(config: SessionConfig, limits: &Limits) -> SessionConfig {
+fn with_limits(config: SessionConfig, limits: &Limits) -> SessionConfig {
     let config = match limits.partitions {
         Some(n) => config.with_target_partitions(n.max(1)),
         None => config,
     };
     match limits.memory {
         Some(bytes) => {
-            let usual = config.options().execution.sort_spill_reservation_bytes;
+            let default = config.options().execution.sort_spill_reservation_bytes;
             let rows = batch_rows(bytes / config.target_partitions().max(1), config.batch_size());
-            config.with_sort_spill_reservation_bytes(usual.min(bytes / MERGING)).with_batch_size(rows)
+            config
+                .with_sort_spill_reservation_bytes(default.min(bytes / SPILL_MERGE_FRACTION))
+                .with_batch_size(rows)
         }
         None => config,
     }
 }
 
-/// Settings of a session whose plans travel.
-pub fn travelling(limits: &Limits) -> SessionConfig {
+/// Session config for distributed plans: Ballista with our codecs.
+pub fn distributed_config(limits: &Limits) -> SessionConfig {
     let ballista = SessionConfig::new_with_ballista().with_option_extension(Options::default());
-    // Nothing of these plans is to be adapted, and partitions stay as many as were asked for.
+    // No adaptive replanning: the partition count stays as requested.
     let config = ballista
         .with_ballista_adaptive_query_planner(false)
         .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
         .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()));
-    limited(config, limits)
+    with_limits(config, limits)
 }
 
-/// Memory and temporary files of a session.
+/// Runtime environment: memory pool, temporary files, object stores.
 pub fn runtime(limits: &Limits) -> Result<Arc<RuntimeEnv>> {
-    let builder = stored(RuntimeEnvBuilder::new());
+    let builder = with_object_stores(RuntimeEnvBuilder::new());
     let builder = match limits.memory {
         Some(bytes) => builder.with_memory_pool(Arc::new(FairSpillPool::new(bytes))),
         None => builder,
@@ -85,14 +87,14 @@ pub fn runtime(limits: &Limits) -> Result<Arc<RuntimeEnv>> {
     builder.build_arc()
 }
 
-/// With the stores that this program was built for.
-pub(crate) fn stored(builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
+/// Adds the object stores compiled in.
+pub(crate) fn with_object_stores(builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
     #[cfg(feature = "s3")]
-    let builder = builder.with_object_store_registry(Arc::new(crate::object_store::Stores::default()));
+    let builder = builder.with_object_store_registry(Arc::new(crate::object_store::S3Registry::default()));
     builder
 }
 
-/// A state that knows everything of ours.
+/// Session state with our planner and functions.
 pub fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
     let mut state = SessionStateBuilder::new()
         .with_config(config)
@@ -100,41 +102,41 @@ pub fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
         .with_default_features()
         .with_query_planner(Arc::new(Planner))
         .build();
-    learn(&mut state);
+    add_functions(&mut state);
     state
 }
 
-/// A state that plans for others: with the rules that plans of a cluster need.
-pub(crate) fn planning(config: SessionConfig) -> Result<SessionState> {
+/// Session state of the scheduler: with Ballista's optimizer rules.
+pub(crate) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
     let state = state(config.upgrade_for_ballista(), runtime(&Limits::default())?);
     let rules = ballista_core::optimizer::ballista_default_optimizer_rules();
     Ok(SessionStateBuilder::new_from_existing(state).with_optimizer_rules(rules).build())
 }
 
-/// Adds the functions to a state.
-fn learn(state: &mut SessionState) {
+/// Registers our functions in a state.
+fn add_functions(state: &mut SessionState) {
     use datafusion::execution::FunctionRegistry as _;
     for function in window_functions::functions() {
-        // Only a registry that cannot be written to refuses.
+        // Fails only for read-only registries.
         let _ = state.register_udwf(function);
     }
     state.register_udtf("indicators", Arc::new(IndicatorsFunction));
 }
 
-/// Adds our functions to a context that lost them while it was prepared for a cluster.
-pub(crate) fn teach(context: &SessionContext) {
+/// Registers our functions in a context; Ballista drops them when it prepares a remote session.
+pub(crate) fn register_functions(context: &SessionContext) {
     for function in window_functions::functions() {
         context.register_udwf(function.as_ref().clone());
     }
     context.register_udtf("indicators", Arc::new(IndicatorsFunction));
 }
 
-/// SQL on this machine, in this process, without a scheduler.
+/// Local session: DataFusion in this process, without a scheduler.
 pub fn local(limits: &Limits) -> Result<SessionContext> {
     Ok(SessionContext::new_with_state(state(config(limits), runtime(limits)?)))
 }
 
-/// The name under which the table function is known, for those who list functions.
+/// The table function, for function listings.
 pub fn table_function() -> TableFunction {
     TableFunction::new("indicators".to_owned(), Arc::new(IndicatorsFunction))
 }

@@ -1,4 +1,4 @@
-//! Indicator specification: what a query asks for as plain data that travels, and its binding to the columns of a table.
+//! Indicator specification: serialisable request, and its binding to the columns of a table.
 
 use std::{path::Path, sync::Arc};
 
@@ -18,22 +18,22 @@ use gpuforge::{
 
 use crate::error::ClusterError;
 
-/// Bytes of bars and results of one group of symbols, where nobody set it: some dozens of symbols of a year of minutes,
-/// enough for every lane and thread, and little beside what a query uses anyway.
+/// Default bytes of bars and results per group of symbols: some dozens of symbols of a year of minute bars, enough for every
+/// SIMD lane and thread, and little beside what a query uses anyway.
 pub const GROUP_BYTES: u64 = 64 << 20;
 
-/// A column that was named for a role.
+/// Column mapping entry.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, prost::Message)]
-pub struct Named {
-    /// What the column is: `symbol`, `time`, `close` …
+pub struct NamedColumn {
+    /// Role: `symbol`, `time`, `close` …
     #[prost(string, tag = "1")]
     pub role: String,
-    /// Its name in the table.
+    /// Column name.
     #[prost(string, tag = "2")]
     pub column: String,
 }
 
-/// What is computed, as a user wrote it. Plain data: the same on every machine.
+/// Indicator request as plain data, sent to every process.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, prost::Message)]
 pub struct Spec {
     /// Indicators: `rsi(14), macd(12,26,9)`.
@@ -42,13 +42,13 @@ pub struct Spec {
     /// Definitions that the selection may use: `name = expression`.
     #[prost(string, repeated, tag = "2")]
     pub define: Vec<String>,
-    /// By the convention of pandas, not TA-Lib's?
+    /// Use the pandas convention instead of TA-Lib's.
     #[prost(bool, tag = "3")]
     pub pandas: bool,
-    /// Which column is what; the others are found by their names.
+    /// Column mapping; other columns are found by name.
     #[prost(message, repeated, tag = "4")]
-    pub columns: Vec<Named>,
-    /// `cpu`, `auto` or `gpu`; nothing is `cpu`.
+    pub columns: Vec<NamedColumn>,
+    /// `cpu`, `auto` or `gpu`; empty is `cpu`.
     #[prost(string, tag = "5")]
     pub device: String,
     /// Bytes of one group of symbols; 0 is [`GROUP_BYTES`].
@@ -57,19 +57,19 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A selection, everything else by default.
+    /// A selection with defaults.
     pub fn of(select: impl Into<String>) -> Self {
         Spec { select: select.into(), ..Spec::default() }
     }
 
-    /// With `close=PX_LAST, symbol=tic`.
+    /// Adds a column mapping such as `close=PX_LAST, symbol=tic`.
     pub fn with_columns(mut self, text: &str) -> Result<Self, ClusterError> {
         for one in text.split(',').map(str::trim).filter(|t| !t.is_empty()) {
             let (role, column) = one.split_once('=').ok_or_else(|| ClusterError::Arguments {
                 message: format!("`{one}` has no `=`: a column is named as close=PX_LAST"),
             })?;
             let role = Role::of(role).ok_or_else(|| ClusterError::Arguments {
-                message: format!("`{}` is nothing a column can be", role.trim()),
+                message: format!("`{}` is not a column role", role.trim()),
             })?;
             self.name(role, column.trim());
         }
@@ -78,7 +78,7 @@ impl Spec {
 
     fn name(&mut self, role: Role, column: &str) {
         self.columns.retain(|n| n.role != role.name());
-        self.columns.push(Named { role: role.name().to_owned(), column: column.to_owned() });
+        self.columns.push(NamedColumn { role: role.name().to_owned(), column: column.to_owned() });
     }
 
     fn mapping(&self) -> ColumnMapping {
@@ -102,45 +102,45 @@ impl Spec {
         for define in &self.define {
             selector.define(define)?;
         }
-        let wanted = match self.select.trim() {
+        let items = match self.select.trim() {
             "" => selector.defined().collect(),
             text => selector.select(text)?,
         };
-        if wanted.is_empty() {
-            return Err(ClusterError::Nothing { table: table.to_owned() });
+        if items.is_empty() {
+            return Err(ClusterError::EmptySelection { table: table.to_owned() });
         }
-        Ok(Request::of(&wanted))
+        Ok(Request::of(&items))
     }
 }
 
-/// A specification and the table that it reads: every column has its place, and its type is one that can be used.
+/// A specification bound to a table: column indices resolved and types checked.
 #[derive(Debug)]
 pub struct Bound {
-    /// What was asked for, with every column that is read named.
+    /// The specification with every column it reads named.
     pub spec: Spec,
-    /// The plan.
+    /// The planned selection.
     pub request: Request,
-    /// Where the symbol is; `None` where the table is one series.
+    /// Index of the symbol column; `None` if the table is one series.
     pub symbol: Option<usize>,
-    /// Where the time is.
+    /// Index of the time column.
     pub time: usize,
-    /// Columns of bars that the plan reads, and where they are.
+    /// Bar columns that the plan reads, with their indices.
     pub fields: Vec<(Field, usize)>,
-    /// The keys, as the reader of files sees them.
+    /// Schema of the key columns.
     pub layout: KeySchema,
-    /// Columns of the input.
+    /// Input schema.
     pub input: SchemaRef,
-    /// Columns of the output: those of the input, and the computed ones.
+    /// Output schema: input columns, then computed ones.
     pub output: SchemaRef,
 }
 
 impl Bound {
-    /// Finds the columns; `table` is its name in errors.
+    /// Resolves the columns; `table` is the name used in errors.
     pub fn new(spec: &Spec, table: &str, input: &SchemaRef) -> Result<Bound, ClusterError> {
         let request = spec.request(table)?;
         let names: Vec<String> = input.fields().iter().map(|f| f.name().clone()).collect();
         let mut needed = market::needed(&request.selection);
-        // Rows of a table have no order of their own.
+        // Table rows are unordered: the time column is required.
         needed.push(Role::Time);
         let columns = column_roles::resolve(Path::new(table), &names, &spec.mapping(), &needed)
             .map_err(|e| ClusterError::column(table, e))?;
@@ -156,28 +156,32 @@ impl Bound {
             let Some(field) = input.fields().get(at) else { continue };
             check(table, &names, field, role)?;
             spec.name(role, field.name());
-            fields.extend(value(role).map(|f| (f, at)));
+            fields.extend(bar_field(role).map(|f| (f, at)));
         }
         if request.selection.plan.fields().any(|f| f == Field::Time) {
             fields.push((Field::Time, time));
         }
         let clash = request.selection.columns.iter().find(|c| names.contains(c));
         if let Some(column) = clash {
-            return Err(ClusterError::Clash { column: column.clone() });
+            return Err(ClusterError::DuplicateColumn { column: column.clone() });
         }
-        let kind = input.fields().get(time).map(|f| kept(f.data_type()));
-        let column = |at: usize, kind: DataType| KeyColumn {
+        let data_type = input.fields().get(time).map(|f| time_type(f.data_type()));
+        let column = |at: usize, data_type: DataType| KeyColumn {
             name: names.get(at).cloned().unwrap_or_default(),
-            data_type: kind,
+            data_type,
         };
-        let layout = KeySchema { symbol: None, time: kind.map(|kind| column(time, kind)), time_first: false };
+        let layout = KeySchema {
+            symbol: None,
+            time: data_type.map(|data_type| column(time, data_type)),
+            time_first: false,
+        };
         let computed = request.selection.columns.iter().map(|n| ArrowField::new(n, DataType::Float64, true));
         let all: Vec<_> = input.fields().iter().cloned().chain(computed.map(Arc::new)).collect();
         let output = Arc::new(Schema::new_with_metadata(all, input.metadata().clone()));
         Ok(Bound { spec, request, symbol, time, fields, layout, input: input.clone(), output })
     }
 
-    /// Columns of the input that are read, whoever else wants them; ascending.
+    /// Indices of the input columns that are read; ascending.
     pub fn read(&self) -> Vec<usize> {
         let mut all: Vec<usize> = self.fields.iter().map(|(_, at)| *at).collect();
         all.extend(self.symbol);
@@ -192,14 +196,14 @@ impl Bound {
         self.input.fields().get(at).map_or("", |f| f.name())
     }
 
-    /// Bytes of a row: what comes in, what is computed, and buffer for both at once.
+    /// Bytes per row: input, output, and conversion buffers.
     pub fn row_bytes(&self) -> usize {
         8 * (self.input.fields().len() + self.fields.len() + self.request.selection.columns.len())
     }
 }
 
-/// The column of bars that a role is.
-fn value(role: Role) -> Option<Field> {
+/// The bar field of a role.
+fn bar_field(role: Role) -> Option<Field> {
     match role {
         Role::Open => Some(Field::Open),
         Role::High => Some(Field::High),
@@ -210,41 +214,41 @@ fn value(role: Role) -> Option<Field> {
     }
 }
 
-/// The type in a dictionary.
-pub(crate) fn plain(kind: &DataType) -> &DataType {
-    match kind {
-        DataType::Dictionary(_, values) => plain(values),
+/// The value type of a dictionary, else the type itself.
+pub(crate) fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => value_type(values),
         other => other,
     }
 }
 
-/// The type that times are kept in.
-pub(crate) fn kept(kind: &DataType) -> DataType {
-    match plain(kind) {
+/// Type in which times are kept.
+pub(crate) fn time_type(data_type: &DataType) -> DataType {
+    match value_type(data_type) {
         // A Date64 counts milliseconds, and not every writer keeps them at midnight.
         DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
-        kind @ (DataType::Date32 | DataType::Timestamp(..)) => kind.clone(),
+        data_type @ (DataType::Date32 | DataType::Timestamp(..)) => data_type.clone(),
         _ => DataType::Int64,
     }
 }
 
-/// Is it text of any kind?
-pub(crate) fn is_text(kind: &DataType) -> bool {
-    matches!(plain(kind), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+/// Whether it is any string type.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    matches!(value_type(data_type), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Refuses a column whose type cannot be what it is to be. Text is never read as numbers or times here: a query can say how.
+/// Checks the type of a column for its role. Strings are never parsed as numbers or times here: a query can cast them.
 fn check(table: &str, names: &[String], field: &ArrowField, role: Role) -> Result<(), ClusterError> {
-    let kind = plain(field.data_type());
-    let (usable, wanted, cast) = match role {
-        Role::Symbol => (kind.is_integer() || is_text(kind), "text or whole numbers", "VARCHAR"),
+    let data_type = value_type(field.data_type());
+    let (usable, expected, cast) = match role {
+        Role::Symbol => (data_type.is_integer() || is_text(data_type), "text or whole numbers", "VARCHAR"),
         Role::Time => (
-            kind.is_integer()
-                || matches!(kind, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)),
+            data_type.is_integer()
+                || matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)),
             "a date, a timestamp or whole numbers",
             "TIMESTAMP",
         ),
-        _ => (kind.is_numeric() || *kind == DataType::Null, "numbers", "DOUBLE"),
+        _ => (data_type.is_numeric() || *data_type == DataType::Null, "numbers", "DOUBLE"),
     };
     if usable {
         return Ok(());
@@ -252,7 +256,7 @@ fn check(table: &str, names: &[String], field: &ArrowField, role: Role) -> Resul
     let name = field.name();
     Err(ClusterError::Column {
         table: table.to_owned(),
-        message: format!("`{name}` is {kind}, and the {} must be {wanted}", role.name()),
+        message: format!("`{name}` is {data_type}, and the {} must be {expected}", role.name()),
         found: names.join(", "),
         hint: format!(
             "CREATE VIEW v AS SELECT …, CAST({name} AS {cast}) AS {name} FROM {table}, and indicators('v', …)"

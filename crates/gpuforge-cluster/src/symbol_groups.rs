@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   rows in any order ──► HashGrouper: by symbol, in memory ──► groups of symbols ──┐
-//!          │ does not fit                                                      ├──► Work
-//!          └──► sorted by symbol and time, on disk ──► SortedGrouper ────────────────┤
+//!          │ does not fit                                                      ├──► ComputeTask
+//!          └──► external sort by symbol and time ──► SortedGrouper ────────────────┤
 //!   rows that are sorted already ─────────────────────► SortedGrouper ───────────────┘
 //! ```
 
@@ -25,15 +25,15 @@ use crate::{
 /// Runs shorter than this on average are interleaved row by row; longer ones are concatenated.
 const MIN_RUN: usize = 16;
 
-/// What is to be computed next.
+/// A unit of work for the compute worker.
 pub(crate) enum ComputeTask {
     /// Whole symbols.
     Group(SymbolRows),
-    /// The next bars of a symbol that is too large to be held.
+    /// The next chunk of a symbol that does not fit in memory.
     SymbolChunk {
         /// The bars.
         batch: RecordBatch,
-        /// Are they its first?
+        /// Whether it is the symbol's first chunk.
         first: bool,
     },
 }
@@ -44,20 +44,20 @@ pub(crate) struct SymbolRows {
     pub(crate) from: RowSource,
     /// Symbols, and how many bars each has.
     pub(crate) symbols: Vec<(Option<SymbolKey>, usize)>,
-    /// Are they known to be in time order?
-    pub(crate) ordered: bool,
+    /// Whether rows are known to be in time order.
+    pub(crate) time_ordered: bool,
 }
 
-/// Where rows are.
+/// Source of the rows.
 pub(crate) enum RowSource {
-    /// One after the other.
+    /// Contiguous batches.
     Chunks(Vec<RecordBatch>),
-    /// Interleaved: batch and row of each.
+    /// Interleaved rows: batch and row index of each.
     Interleaved(Arc<Vec<RecordBatch>>, Vec<(usize, usize)>),
 }
 
 impl SymbolRows {
-    /// One batch, each symbol's bars together and in time order; and the number of bars of each.
+    /// One batch with each symbol's bars contiguous and in time order, and the bars per symbol.
     pub(crate) fn assemble(self, bound: &Bound) -> Result<(RecordBatch, Vec<usize>)> {
         let batch = match self.from {
             RowSource::Chunks(chunks) => match chunks.as_slice() {
@@ -70,16 +70,16 @@ impl SymbolRows {
         };
         let lengths: Vec<usize> = self.symbols.iter().map(|(_, n)| *n).collect();
         let times = times(bound, batch.column(bound.time))?;
-        if self.ordered || ordered(&times, &lengths) {
+        if self.time_ordered || is_time_ordered(&times, &lengths) {
             return Ok((batch, lengths));
         }
-        let order = by_time(&times, &self.symbols)?;
+        let order = sort_by_time(&times, &self.symbols)?;
         Ok((take_record_batch(&batch, &order)?, lengths))
     }
 }
 
-/// Is every run in time order, no time twice?
-fn ordered(times: &[i64], lengths: &[usize]) -> bool {
+/// Whether times are strictly increasing in every run.
+fn is_time_ordered(times: &[i64], lengths: &[usize]) -> bool {
     let mut rest = times;
     lengths.iter().all(|n| {
         let (now, later) = rest.split_at(*n.min(&rest.len()));
@@ -88,8 +88,8 @@ fn ordered(times: &[i64], lengths: &[usize]) -> bool {
     })
 }
 
-/// Rows of every symbol in time order; a time that a symbol has twice is an error.
-fn by_time(times: &[i64], symbols: &[(Option<SymbolKey>, usize)]) -> Result<UInt64Array> {
+/// Row indices sorted by time within each symbol; a duplicate time is an error.
+fn sort_by_time(times: &[i64], symbols: &[(Option<SymbolKey>, usize)]) -> Result<UInt64Array> {
     let mut all: Vec<u64> = Vec::with_capacity(times.len());
     for (symbol, n) in symbols {
         let from = all.len();
@@ -119,7 +119,7 @@ pub(crate) struct HashGrouper {
 }
 
 impl HashGrouper {
-    /// Takes a batch.
+    /// Adds a batch.
     pub(crate) fn push(&mut self, bound: &Bound, batch: RecordBatch) -> Result<()> {
         for (key, range) in symbol_runs(bound, &batch)? {
             let id = self.symbols.id(&key);
@@ -131,7 +131,7 @@ impl HashGrouper {
         Ok(())
     }
 
-    /// Gives the batches back as they came.
+    /// Returns the batches in input order.
     pub(crate) fn into_batches(self) -> Vec<RecordBatch> {
         self.batches
     }
@@ -142,8 +142,8 @@ impl HashGrouper {
         self.symbols.groups().iter().map(|(_, runs)| rows(runs)).max().unwrap_or(0)
     }
 
-    /// Groups of symbols with at most so many rows, unless one has more by itself; symbols in order.
-    pub(crate) fn groups(self, most: usize) -> impl Iterator<Item = ComputeTask> {
+    /// Groups of whole symbols, in symbol order, of at most `max_rows` unless a single symbol has more.
+    pub(crate) fn groups(self, max_rows: usize) -> impl Iterator<Item = ComputeTask> {
         let batches = Arc::new(self.batches);
         let mut symbols = self.symbols.into_groups();
         symbols.sort_by(|a, b| a.0.cmp(&b.0));
@@ -152,7 +152,7 @@ impl HashGrouper {
             let (mut group, mut rows, mut chunks) = (Vec::new(), 0, 0);
             while let Some((_, symbol_runs)) = symbols.peek() {
                 let more: usize = symbol_runs.iter().map(|s| s.rows).sum();
-                if !group.is_empty() && rows + more > most {
+                if !group.is_empty() && rows + more > max_rows {
                     break;
                 }
                 rows += more;
@@ -164,55 +164,55 @@ impl HashGrouper {
                     group.iter().map(|(key, s)| (key.clone(), s.iter().map(|s| s.rows).sum())).collect();
                 let symbol_runs = group.iter().flat_map(|(_, s)| s);
                 let from = match chunks.saturating_mul(MIN_RUN) > rows {
-                    true => RowSource::Interleaved(batches.clone(), picked(symbol_runs)),
-                    false => RowSource::Chunks(cut(&batches, symbol_runs)),
+                    true => RowSource::Interleaved(batches.clone(), row_indices(symbol_runs)),
+                    false => RowSource::Chunks(slices(&batches, symbol_runs)),
                 };
-                ComputeTask::Group(SymbolRows { from, symbols, ordered: false })
+                ComputeTask::Group(SymbolRows { from, symbols, time_ordered: false })
             })
         })
     }
 }
 
-fn picked<'s>(symbol_runs: impl Iterator<Item = &'s RowRun>) -> Vec<(usize, usize)> {
+fn row_indices<'s>(symbol_runs: impl Iterator<Item = &'s RowRun>) -> Vec<(usize, usize)> {
     symbol_runs.flat_map(|s| (s.from..s.from + s.rows).map(|row| (s.batch, row))).collect()
 }
 
-fn cut<'s>(batches: &[RecordBatch], symbol_runs: impl Iterator<Item = &'s RowRun>) -> Vec<RecordBatch> {
+fn slices<'s>(batches: &[RecordBatch], symbol_runs: impl Iterator<Item = &'s RowRun>) -> Vec<RecordBatch> {
     symbol_runs.filter_map(|s| batches.get(s.batch).map(|b| b.slice(s.from, s.rows))).collect()
 }
 
-/// Rows that come by symbol, each symbol's in time order.
+/// Run detection over rows sorted by symbol and time.
 pub(crate) struct SortedGrouper {
     /// Bytes of bars and results of one group.
-    most: usize,
-    waiting: Vec<RecordBatch>,
+    max_bytes: usize,
+    pending: Vec<RecordBatch>,
     symbols: Vec<(Option<SymbolKey>, usize)>,
     bytes: usize,
-    /// Whose rows come now, their last time, and whether they are handed over in parts.
-    now: Option<(Option<SymbolKey>, i64, HandOver)>,
-    seen: HashSet<Option<SymbolKey>>,
+    /// Current symbol, its last time, and whether it is streamed in chunks.
+    now: Option<(Option<SymbolKey>, i64, Delivery)>,
+    finished_symbols: HashSet<Option<SymbolKey>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum HandOver {
+enum Delivery {
     Whole,
-    StreamedSymbol,
+    Streamed,
 }
 
 impl SortedGrouper {
-    /// Groups of at most so many bytes.
-    pub(crate) fn new(most: usize) -> Self {
+    /// Groups of at most `max_bytes`.
+    pub(crate) fn new(max_bytes: usize) -> Self {
         SortedGrouper {
-            most,
-            waiting: Vec::new(),
+            max_bytes,
+            pending: Vec::new(),
             symbols: Vec::new(),
             bytes: 0,
             now: None,
-            seen: HashSet::new(),
+            finished_symbols: HashSet::new(),
         }
     }
 
-    /// Takes a batch, and hands over what is complete.
+    /// Adds a batch and returns the tasks that are complete.
     pub(crate) fn push(&mut self, bound: &Bound, batch: &RecordBatch) -> Result<Vec<ComputeTask>> {
         let times = times(bound, batch.column(bound.time))?;
         let mut done = Vec::new();
@@ -225,7 +225,7 @@ impl SortedGrouper {
             match &mut self.now {
                 Some((symbol, before, held)) if *symbol == key => {
                     *before = last;
-                    if *held == HandOver::StreamedSymbol {
+                    if *held == Delivery::Streamed {
                         done.push(ComputeTask::SymbolChunk { batch: rows, first: false });
                         continue;
                     }
@@ -234,80 +234,81 @@ impl SortedGrouper {
                     }
                 }
                 _ => {
-                    // A symbol that may fit is not begun in a group that is full.
-                    if self.bytes + cost > self.most {
+                    // Start a new group rather than split a symbol that may fit.
+                    if self.bytes + cost > self.max_bytes {
                         done.extend(self.flush());
                     }
-                    self.seen.insert(key.clone());
+                    self.finished_symbols.insert(key.clone());
                     self.symbols.push((key.clone(), rows.num_rows()));
-                    self.now = Some((key, last, HandOver::Whole));
+                    self.now = Some((key, last, Delivery::Whole));
                 }
             }
             self.bytes += cost;
-            self.waiting.push(rows);
-            if self.bytes > self.most {
-                done.extend(self.full(bound)?);
+            self.pending.push(rows);
+            if self.bytes > self.max_bytes {
+                done.extend(self.drain_full(bound)?);
             }
         }
         Ok(done)
     }
 
-    /// More waits than may: the complete symbols go; if the one that is coming does not fit by itself, it goes in parts.
-    fn full(&mut self, bound: &Bound) -> Result<Vec<ComputeTask>> {
+    /// Over the limit: emits the complete symbols; if the current one alone does not fit, it is streamed in chunks.
+    fn drain_full(&mut self, bound: &Bound) -> Result<Vec<ComputeTask>> {
         let (Some((symbol, n)), Some((_, _, held))) = (self.symbols.pop(), &mut self.now) else {
             return Ok(Vec::new());
         };
-        let mut mine = Vec::new();
+        let mut current = Vec::new();
         let mut left = n;
         while left > 0
-            && let Some(batch) = self.waiting.pop()
+            && let Some(batch) = self.pending.pop()
         {
             left = left.saturating_sub(batch.num_rows());
-            mine.push(batch);
+            current.push(batch);
         }
-        mine.reverse();
+        current.reverse();
         let cost = n * bound.row_bytes();
         let mut done = Vec::new();
         if !self.symbols.is_empty() {
-            let from = RowSource::Chunks(std::mem::take(&mut self.waiting));
+            let from = RowSource::Chunks(std::mem::take(&mut self.pending));
             let symbols = std::mem::take(&mut self.symbols);
-            done.push(ComputeTask::Group(SymbolRows { from, symbols, ordered: true }));
+            done.push(ComputeTask::Group(SymbolRows { from, symbols, time_ordered: true }));
         }
         self.bytes = cost;
-        if cost <= self.most {
-            self.waiting = mine;
+        if cost <= self.max_bytes {
+            self.pending = current;
             self.symbols.push((symbol, n));
             return Ok(done);
         }
         let selection = &bound.request.selection;
         if !selection.plan.supports_streaming() {
             let column = bound.request.whole_series_columns().first().cloned().unwrap_or_default();
-            return Err(ClusterError::Memory { symbol: display_symbol(&symbol), column }.into());
+            return Err(ClusterError::SymbolTooLarge { symbol: display_symbol(&symbol), column }.into());
         }
-        *held = HandOver::StreamedSymbol;
+        *held = Delivery::Streamed;
         self.bytes = 0;
         done.extend(
-            mine.into_iter()
+            current
+                .into_iter()
                 .enumerate()
                 .map(|(at, batch)| ComputeTask::SymbolChunk { batch, first: at == 0 }),
         );
         Ok(done)
     }
 
-    /// Everything that waits.
+    /// Emits everything pending.
     pub(crate) fn flush(&mut self) -> Option<ComputeTask> {
         self.bytes = 0;
-        let (symbols, chunks) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.waiting));
-        let rows = SymbolRows { from: RowSource::Chunks(chunks), symbols, ordered: true };
+        let (symbols, chunks) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.pending));
+        let rows = SymbolRows { from: RowSource::Chunks(chunks), symbols, time_ordered: true };
         (!rows.symbols.is_empty()).then_some(ComputeTask::Group(rows))
     }
 
-    /// Does this run continue what was declared: symbols contiguous, times rising?
+    /// Checks the declared order: symbols contiguous, times strictly increasing.
     fn check(&self, key: &Option<SymbolKey>, times: &[i64]) -> Result<()> {
         let before = self.now.as_ref().filter(|(symbol, ..)| symbol == key).map(|(_, last, _)| *last);
-        let back = |found| ClusterError::NotSorted { symbol: display_symbol(key), found };
-        if before.is_none() && self.seen.contains(key) {
-            return Err(back("its rows are not together".to_owned()).into());
+        let not_sorted = |found| ClusterError::NotSorted { symbol: display_symbol(key), found };
+        if before.is_none() && self.finished_symbols.contains(key) {
+            return Err(not_sorted("its rows are not together".to_owned()).into());
         }
         let mut last = before;
         for time in times {
@@ -316,7 +317,7 @@ impl SortedGrouper {
             {
                 return Err(match last == *time {
                     true => ClusterError::DuplicateTime { symbol: display_symbol(key), time: *time },
-                    false => back(format!("{time} comes after {last}")),
+                    false => not_sorted(format!("{time} comes after {last}")),
                 }
                 .into());
             }

@@ -38,7 +38,7 @@ impl TableFunctionImpl for IndicatorsFunction {
             DataFusionError::Internal("indicators is called outside of a session".to_owned())
         })?;
         let spec = Options::of(session.config()).apply(Spec::of(select)).with_columns(columns)?;
-        let input = source(session, table)?;
+        let input = scan(session, table)?;
         let plan = IndicatorNode::try_new(&spec, table, input)?.plan();
         Ok(Arc::new(ViewTable::new(plan, None)))
     }
@@ -56,17 +56,17 @@ fn text(expr: &Expr) -> Result<String, ClusterError> {
     }
 }
 
-/// A registered table, or else the files of a path.
-fn source(session: &SessionState, name: &str) -> Result<LogicalPlan> {
+/// Scans a registered table, or else the files of a path.
+fn scan(session: &SessionState, name: &str) -> Result<LogicalPlan> {
     let reference = TableReference::parse_str(name);
     let registered = session.schema_for_ref(reference.clone()).ok();
     let found = match &registered {
-        Some(schema) => waited(schema.table(reference.table()))?,
+        Some(schema) => block_on(schema.table(reference.table()))?,
         None => None,
     };
     let provider = match found {
         Some(provider) => provider,
-        None if is_path(name) => return listed(session, name),
+        None if is_path(name) => return scan_files(session, name),
         None => {
             let mut tables = registered.map(|s| s.table_names()).unwrap_or_default();
             tables.sort();
@@ -78,22 +78,22 @@ fn source(session: &SessionState, name: &str) -> Result<LogicalPlan> {
     LogicalPlanBuilder::scan(reference, provider_as_source(provider), None)?.build()
 }
 
-/// Would nobody call a table that?
+/// Whether the name looks like a path.
 fn is_path(name: &str) -> bool {
-    name.contains(['/', '\\', '*']) || [".parquet", ".csv"].iter().any(|end| name.ends_with(end))
+    name.contains(['/', '\\', '*']) || [".parquet", ".csv"].iter().any(|extension| name.ends_with(extension))
 }
 
-/// Files of a path; what kind they are, their ending says.
-fn listed(session: &SessionState, path: &str) -> Result<LogicalPlan> {
+/// Scans the files of a path; the format follows from the extension.
+fn scan_files(session: &SessionState, path: &str) -> Result<LogicalPlan> {
     let format: Arc<dyn FileFormat> = match path.ends_with(".csv") {
         true => Arc::new(CsvFormat::default()),
         false => Arc::new(ParquetFormat::default()),
     };
-    let end = if path.ends_with(".csv") { ".csv" } else { ".parquet" };
-    let options = ListingOptions::new(format).with_file_extension(end);
+    let extension = if path.ends_with(".csv") { ".csv" } else { ".parquet" };
+    let options = ListingOptions::new(format).with_file_extension(extension);
     let url = ListingTableUrl::parse(path)?;
     let config = ListingTableConfig::new(url).with_listing_options(options);
-    let config = waited(config.infer_schema(session))?;
+    let config = block_on(config.infer_schema(session))?;
     if config.file_schema.as_ref().is_none_or(|s| s.fields().is_empty()) {
         let hint = "check the path; directories are searched for files that end in .parquet".to_owned();
         return Err(ClusterError::Table { name: path.to_owned(), tables: Vec::new(), hint }.into());
@@ -102,9 +102,9 @@ fn listed(session: &SessionState, path: &str) -> Result<LogicalPlan> {
     LogicalPlanBuilder::scan("bars", provider_as_source(Arc::new(table)), None)?.build()
 }
 
-/// Waits for a future in a function that cannot. Most are ready at once; the others run on a thread of their own, since
-/// a runtime's thread must not wait for itself.
-fn waited<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+/// Blocks on a future in a synchronous callback. Most are ready at once; the others run on a new thread, since a runtime
+/// thread must not block on itself.
+fn block_on<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     let mut future = Box::pin(future);
     if let Some(ready) = future.as_mut().now_or_never() {
         return ready;

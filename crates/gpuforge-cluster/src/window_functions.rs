@@ -1,7 +1,7 @@
 //! `rsi(close, 14) OVER (PARTITION BY symbol ORDER BY ts)`: the common indicators as window functions.
 //!
-//! One symbol at a time and one column a function: for a few columns inside other SQL. Many columns at once are the table
-//! function's, which plans them together.
+//! One symbol at a time and one column per function: for a few columns inside other SQL. For many columns use the table
+//! function, which plans them together.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use gpuforge::indicators::{
     select::{Selection, Selector, plan},
 };
 
-use crate::{compute::numbers, error::ClusterError};
+use crate::{compute::to_float64, error::ClusterError};
 
-/// Indicators that are window functions; every output of one is a function.
-pub const COMMON: [&str; 26] = [
+/// Indicators exposed as window functions; one function per output.
+pub const WINDOW_INDICATORS: [&str; 26] = [
     "sma", "ema", "wma", "dema", "tema", "trima", "kama", "rsi", "macd", "bbands", "stoch", "stochrsi",
     "atr", "natr", "trange", "adx", "cci", "mfi", "obv", "roc", "mom", "willr", "aroon", "sar", "ultosc",
     "trix",
@@ -38,17 +38,19 @@ pub const COMMON: [&str; 26] = [
 
 /// Every window function.
 pub fn functions() -> Vec<Arc<WindowUDF>> {
-    let rows = COMMON.iter().filter_map(|name| catalogue::find(name));
-    rows.flat_map(|row| {
-        (0..row.outputs.len()).map(move |output| Arc::new(WindowUDF::from(IndicatorWindow::new(row, output))))
-    })
-    .collect()
+    let indicators = WINDOW_INDICATORS.iter().filter_map(|name| catalogue::find(name));
+    indicators
+        .flat_map(|indicator| {
+            (0..indicator.outputs.len())
+                .map(move |output| Arc::new(WindowUDF::from(IndicatorWindow::new(indicator, output))))
+        })
+        .collect()
 }
 
-/// One output of one indicator.
+/// Window function of one indicator output.
 #[derive(Debug)]
 struct IndicatorWindow {
-    row: &'static Indicator,
+    indicator: &'static Indicator,
     output: usize,
     name: String,
     signature: Signature,
@@ -69,27 +71,28 @@ impl std::hash::Hash for IndicatorWindow {
 }
 
 impl IndicatorWindow {
-    fn new(row: &'static Indicator, output: usize) -> Self {
-        let called = row.outputs.get(output).copied().unwrap_or_default();
-        let own = row.outputs.len() == 1 || output == 0 && (called == row.name || called == "value");
-        let name = if own { row.name.to_owned() } else { format!("{}_{called}", row.name) };
-        IndicatorWindow { row, output, name, signature: Signature::user_defined(Volatility::Immutable) }
+    fn new(indicator: &'static Indicator, output: usize) -> Self {
+        let called = indicator.outputs.get(output).copied().unwrap_or_default();
+        let own =
+            indicator.outputs.len() == 1 || output == 0 && (called == indicator.name || called == "value");
+        let name = if own { indicator.name.to_owned() } else { format!("{}_{called}", indicator.name) };
+        IndicatorWindow { indicator, output, name, signature: Signature::user_defined(Volatility::Immutable) }
     }
 
-    fn wrong(&self, message: String) -> DataFusionError {
-        let inputs = self.row.inputs.iter().map(|f| format!("{f:?}").to_lowercase());
-        let params = self.row.params.iter().map(|p| p.default.to_string());
+    fn argument_error(&self, message: String) -> DataFusionError {
+        let inputs = self.indicator.inputs.iter().map(|f| format!("{f:?}").to_lowercase());
+        let params = self.indicator.params.iter().map(|p| p.default.to_string());
         let all: Vec<String> = inputs.chain(params).collect();
         let hint = format!("{}({}) OVER (PARTITION BY symbol ORDER BY time)", self.name, all.join(", "));
         ClusterError::Window { function: self.name.clone(), message, hint }.into()
     }
 
     /// The plan for these parameters.
-    fn planned(&self, params: &[f64]) -> Result<Selection> {
+    fn plan_for(&self, params: &[f64]) -> Result<Selection> {
         let params: Vec<String> = params.iter().map(ToString::to_string).collect();
-        let output = self.row.outputs.get(self.output).copied().unwrap_or_default();
-        let suffix = if self.row.outputs.len() == 1 { String::new() } else { format!(".{output}") };
-        let text = format!("{}({}){suffix}", self.row.name, params.join(","));
+        let output = self.indicator.outputs.get(self.output).copied().unwrap_or_default();
+        let suffix = if self.indicator.outputs.len() == 1 { String::new() } else { format!(".{output}") };
+        let text = format!("{}({}){suffix}", self.indicator.name, params.join(","));
         let wanted = Selector::new().select(&text).map_err(ClusterError::from)?;
         Ok(plan(&wanted))
     }
@@ -105,26 +108,30 @@ impl WindowUDFImpl for IndicatorWindow {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let (least, most) = (self.row.inputs.len(), self.row.inputs.len() + self.row.params.len());
-        if given.len() < least || given.len() > most {
-            return Err(self.wrong(format!("{} arguments; it takes {least} to {most}", given.len())));
+        let (min_args, max_args) =
+            (self.indicator.inputs.len(), self.indicator.inputs.len() + self.indicator.params.len());
+        if given.len() < min_args || given.len() > max_args {
+            return Err(
+                self.argument_error(format!("{} arguments; it takes {min_args} to {max_args}", given.len()))
+            );
         }
         match given.iter().find(|kind| !kind.is_numeric() && !kind.is_null()) {
-            Some(kind) => Err(self.wrong(format!("an argument is {kind}, and all must be numbers"))),
+            Some(kind) => Err(self.argument_error(format!("an argument is {kind}, and all must be numbers"))),
             None => Ok(vec![DataType::Float64; given.len()]),
         }
     }
 
-    /// Parameters are no columns.
+    /// Parameters are constants, not columns.
     fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
-        args.input_exprs().iter().take(self.row.inputs.len()).cloned().collect()
+        args.input_exprs().iter().take(self.indicator.inputs.len()).cloned().collect()
     }
 
     fn partition_evaluator(&self, args: PartitionEvaluatorArgs<'_>) -> Result<Box<dyn PartitionEvaluator>> {
-        let params = args.input_exprs().iter().skip(self.row.inputs.len());
+        let params = args.input_exprs().iter().skip(self.indicator.inputs.len());
         let params = params.map(constant).collect::<Option<Vec<f64>>>();
-        let params = params.ok_or_else(|| self.wrong("a parameter is not a constant number".to_owned()))?;
-        Ok(Box::new(Evaluator { selection: self.planned(&params)?, inputs: self.row.inputs }))
+        let params =
+            params.ok_or_else(|| self.argument_error("a parameter is not a constant number".to_owned()))?;
+        Ok(Box::new(Evaluator { selection: self.plan_for(&params)?, inputs: self.indicator.inputs }))
     }
 
     fn simplify(&self) -> Option<WindowFunctionSimplification> {
@@ -142,7 +149,7 @@ impl WindowUDFImpl for IndicatorWindow {
     }
 }
 
-/// The value of an expression that reads no column.
+/// The value of a constant expression.
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<f64> {
     let one = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &one).ok()?;
@@ -164,7 +171,7 @@ struct Evaluator {
 
 impl PartitionEvaluator for Evaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let columns = values.iter().map(numbers).collect::<Result<Vec<Float64Array>>>()?;
+        let columns = values.iter().map(to_float64).collect::<Result<Vec<Float64Array>>>()?;
         let column = |field: Field| -> &[f64] {
             let at = self.inputs.iter().position(|f| *f == field);
             at.and_then(|at| columns.get(at)).map_or(&[], |c| c.values())
@@ -178,16 +185,16 @@ impl PartitionEvaluator for Evaluator {
             time: &[],
         };
         let plan = &self.selection.plan;
-        // Other partitions are computed in parallel; this is one of them.
-        let how = ExecOptions { threads: 1, ..ExecOptions::default() };
+        // Partitions already run in parallel.
+        let exec_options = ExecOptions { threads: 1, ..ExecOptions::default() };
         let found = exec::run(plan, &[series], exec_options)
             .pop()
             .and_then(|mut all| all.drain(..).next())
             .unwrap_or_default();
-        let quiet = plan.starts().first().copied().unwrap_or(0).min(rows);
+        let warm_up = plan.starts().first().copied().unwrap_or(0).min(rows);
         let mut bits = BooleanBufferBuilder::new(rows);
-        bits.append_n(quiet, false);
-        bits.append_n(rows - quiet, true);
+        bits.append_n(warm_up, false);
+        bits.append_n(rows - warm_up, true);
         Ok(Arc::new(Float64Array::try_new(ScalarBuffer::from(found), Some(NullBuffer::new(bits.finish())))?))
     }
 }

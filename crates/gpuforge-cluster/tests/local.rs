@@ -39,7 +39,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn the_same_bits_with_any_partitions() {
+fn results_are_bit_identical_for_any_partitioning() {
     let file = Bars::new(&uneven());
     let (wanted, columns) = expected(&file.path, SELECT);
     assert!(wanted.len() > 20_000 && columns.len() > 10);
@@ -60,9 +60,9 @@ fn the_same_bits_with_any_partitions() {
 }
 
 #[test]
-fn a_symbol_without_bars_changes_nothing() {
+fn empty_input_file_changes_nothing() {
     let file = Bars::new(&uneven());
-    let directory = file.with_an_empty_file();
+    let directory = file.with_empty_file();
     let (wanted, columns) = expected(&file.path, SELECT);
     for partitions in [1, 7, 64] {
         let sql = format!("SELECT * FROM indicators('{directory}', '{SELECT}')");
@@ -72,7 +72,7 @@ fn a_symbol_without_bars_changes_nothing() {
 }
 
 #[test]
-fn small_groups_and_data_frames_give_the_same() {
+fn small_groups_and_dataframes_give_identical_results() {
     let file = Bars::new(&uneven());
     let (wanted, columns) = expected(&file.path, SELECT);
     runtime().block_on(async {
@@ -84,9 +84,9 @@ fn small_groups_and_data_frames_give_the_same() {
     });
 }
 
-/// Sorted input, declared as such: nothing is gathered, and one symbol is larger than a group.
+/// Input declared as sorted streams without grouping, and one symbol exceeds a group.
 #[test]
-fn sorted_input_streams_and_a_large_symbol_comes_in_parts() {
+fn sorted_input_streams_and_large_symbol_is_chunked() {
     let file = Bars::new(&uneven());
     let (wanted, columns) = expected(&file.path, SELECT);
     runtime().block_on(async {
@@ -106,7 +106,7 @@ fn sorted_input_streams_and_a_large_symbol_comes_in_parts() {
 }
 
 #[test]
-fn a_table_without_rows_has_columns_and_no_rows() {
+fn empty_table_keeps_its_schema() {
     runtime().block_on(async {
         let session = session(4);
         session.register_batch("bars", bars(&[])).unwrap();
@@ -116,7 +116,7 @@ fn a_table_without_rows_has_columns_and_no_rows() {
 }
 
 #[test]
-fn other_types_of_keys_and_numbers() {
+fn integer_and_dictionary_keys_are_accepted() {
     let file = Bars::new(&[("A".to_owned(), 60), ("B".to_owned(), 45)]);
     runtime().block_on(async {
         let session = session(4);
@@ -136,9 +136,9 @@ fn other_types_of_keys_and_numbers() {
     });
 }
 
-/// The input is more than four times larger than what may be held.
+/// The input is more than four times the memory limit.
 #[test]
-fn a_memory_limit_is_kept_by_going_through_the_disk() {
+fn memory_limit_spills_to_disk() {
     let symbols: Vec<(String, usize)> =
         (0..40).map(|i| (format!("S{i:02}"), 6000)).chain([("HUGE".to_owned(), 60_000)]).collect();
     let file = Bars::new(&symbols);
@@ -167,7 +167,7 @@ fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
 }
 
 #[test]
-fn a_query_that_is_dropped_gives_everything_back() {
+fn dropped_query_frees_its_memory() {
     let file = Bars::new(&uneven());
     runtime().block_on(async {
         let session = session(2);
@@ -190,7 +190,7 @@ fn a_query_that_is_dropped_gives_everything_back() {
 }
 
 #[test]
-fn plans_read_only_what_they_need_and_say_what_they_did() {
+fn projection_and_filter_are_pushed_down_and_metrics_reported() {
     let file = Bars::new(&uneven());
     runtime().block_on(async {
         let session = session(4);
@@ -204,16 +204,16 @@ fn plans_read_only_what_they_need_and_say_what_they_did() {
         let (above, below) = text.split_once("IndicatorExec").unwrap();
         assert!(!above.contains("SortExec") && !above.contains("FilterExec"), "{text}");
         assert!(below.contains("FilterExec") || below.contains("predicate="), "{text}");
-        let metrics_of = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
-        let metrics_of = arrow::util::pretty::pretty_format_batches(&metrics_of).unwrap().to_string();
+        let metrics = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let metrics = arrow::util::pretty::pretty_format_batches(&metrics).unwrap().to_string();
         for name in ["symbols=1", "groups=1", "groups_on_device=0", "indicator_time=", "output_rows=20"] {
-            assert!(metrics_of.contains(name), "{name}: {metrics_of}");
+            assert!(metrics.contains(name), "{name}: {metrics}");
         }
     });
 }
 
 #[test]
-fn window_functions_have_the_same_bits() {
+fn window_functions_are_bit_identical() {
     let file = Bars::new(&uneven());
     let (wanted, columns) = expected(&file.path, "rsi(14), atr(10), macd(12,26,9).signal, sma(5)");
     runtime().block_on(async {
@@ -231,7 +231,7 @@ fn window_functions_have_the_same_bits() {
 }
 
 #[test]
-fn a_dataset_has_every_symbol_in_one_file_and_reads_as_bars() {
+fn dataset_keeps_each_symbol_in_one_file() {
     let file = Bars::new(&uneven());
     let (wanted, columns) = expected(&file.path, "rsi(14), sma(5)");
     let out = file.dir.path().join("dataset");
@@ -262,7 +262,7 @@ async fn fails(session: &SessionContext, sql: &str) -> String {
 }
 
 #[test]
-fn errors_say_what_is_wrong_and_what_to_do() {
+fn errors_carry_a_hint() {
     runtime().block_on(async {
         let session = session(2);
         session.register_batch("bars", bars(&[("A".to_owned(), 30)])).unwrap();
@@ -305,13 +305,13 @@ fn errors_say_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn a_declared_order_that_does_not_hold_is_noticed() {
+fn wrong_declared_order_is_rejected() {
     runtime().block_on(async {
         let session = session(1);
         let order = vec![vec![col("symbol").sort(true, false), col("ts").sort(true, false)]];
         for (name, rows, said) in [
             ("back", &[("A", 1, 1.0), ("A", 3, 1.0), ("A", 2, 2.0)][..], "2 comes after 3"),
-            ("split_columns", &[("A", 1, 1.0), ("B", 1, 1.0), ("A", 2, 2.0)], "not together"),
+            ("scattered", &[("A", 1, 1.0), ("B", 1, 1.0), ("A", 2, 2.0)], "not together"),
         ] {
             let batch = table(rows);
             let table =

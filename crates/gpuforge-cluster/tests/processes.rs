@@ -21,10 +21,10 @@ use common::{Bars, SELECT, expected, read, rows, uneven};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_gpuforge-cluster");
-/// The longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Deadline of every wait.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A process that ends with the test.
+/// A child process, killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -100,7 +100,7 @@ impl Cluster {
             .unwrap()
     }
 
-    /// Until some task has begun.
+    /// Waits until a job runs.
     fn wait_for_work(&self) {
         until("a job runs", || {
             let jobs = self.status().map(|s| s["jobs"].clone());
@@ -135,7 +135,7 @@ fn scheduler(home: &Path, port: u16) -> (Running, String) {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+        assert!(began.elapsed() < TIMEOUT, "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -145,9 +145,9 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn two_executors_have_the_bits_of_one_machine() {
+fn two_executors_are_bit_identical_to_one_machine() {
     let bars = Bars::new(&uneven());
-    let directory = bars.with_an_empty_file();
+    let directory = bars.with_empty_file();
     let (wanted, columns) = expected(&bars.path, SELECT);
     let cluster = Cluster::new(2);
     for partitions in ["1", "7", "64"] {
@@ -158,7 +158,7 @@ fn two_executors_have_the_bits_of_one_machine() {
         assert!(ran.status.success(), "{}", said(&ran));
         assert!(rows(&read(&out), &columns) == wanted, "{partitions} partitions differ");
     }
-    // SQL, window functions and datasets travel too.
+    // SQL, window functions and datasets are distributed too.
     let sql =
         format!("SELECT count(*) AS n, count(rsi_14) AS r FROM indicators('{}', 'rsi(14)')", bars.text());
     let ran = cluster.run(&["sql", &sql, "--json"]);
@@ -188,9 +188,9 @@ fn two_executors_have_the_bits_of_one_machine() {
 }
 
 #[test]
-fn without_a_scheduler_everything_runs_in_one_process() {
+fn embedded_cluster_runs_in_one_process() {
     let bars = Bars::new(&uneven());
-    let directory = bars.with_an_empty_file();
+    let directory = bars.with_empty_file();
     let (wanted, columns) = expected(&bars.path, SELECT);
     let out = bars.dir.path().join("out.parquet");
     for (input, partitions) in [(bars.text(), "1"), (directory.as_str(), "7"), (bars.text(), "64")] {
@@ -200,15 +200,15 @@ fn without_a_scheduler_everything_runs_in_one_process() {
             .output()
             .unwrap();
         assert!(ran.status.success(), "{}", said(&ran));
-        let metrics_of: Value = serde_json::from_slice(&ran.stdout).unwrap();
-        assert_eq!(metrics_of["rows"], wanted.len());
+        let metrics: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(metrics["rows"], wanted.len());
         assert!(rows(&read(&out), &columns) == wanted, "{partitions} partitions differ");
     }
 }
 
-/// Where there is a device, the CPU's numbers are near, and the plan says where they were computed.
+/// With a GPU, results match the CPU within tolerance, and metrics report the device.
 #[test]
-fn a_device_computes_and_says_so() {
+fn gpu_results_match_and_metrics_report_the_device() {
     let bars = Bars::new(&uneven());
     let select = "sma(20), rsi(14)";
     let (wanted, columns) = expected(&bars.path, select);
@@ -233,44 +233,41 @@ fn a_device_computes_and_says_so() {
     }
     let sql = format!("EXPLAIN ANALYZE SELECT * FROM indicators('{}', '{select}')", bars.text());
     let ran = command(bars.dir.path()).args(["sql", "SET gpuforge.device = 'gpu'", &sql]).output().unwrap();
-    let metrics_of = said(&ran);
-    assert!(
-        metrics_of.contains("groups_on_device=") && !metrics_of.contains("groups_on_device=0"),
-        "{metrics_of}"
-    );
+    let metrics = said(&ran);
+    assert!(metrics.contains("groups_on_device=") && !metrics.contains("groups_on_device=0"), "{metrics}");
 }
 
-/// Enough work that something can happen meanwhile.
-fn much() -> Vec<(String, usize)> {
+/// Enough work for something to happen meanwhile.
+fn large_input() -> Vec<(String, usize)> {
     (0..30).map(|i| (format!("S{i:02}"), 4000)).collect()
 }
 
-const MUCH: &str = "group:momentum, group:overlap, group:volatility";
+const LARGE_SELECT: &str = "group:momentum, group:overlap, group:volatility";
 
 #[test]
-fn an_executor_that_is_killed_never_makes_a_wrong_result() {
-    let bars = Bars::new(&much());
-    let (wanted, columns) = expected(&bars.path, MUCH);
+fn killed_executor_never_gives_a_wrong_result() {
+    let bars = Bars::new(&large_input());
+    let (wanted, columns) = expected(&bars.path, LARGE_SELECT);
     let mut cluster = Cluster::new(2);
     let out = bars.dir.path().join("out.parquet");
-    let mut client = cluster.submit(&bars.path, MUCH, &out);
-    // The first step has put something on its disk, and the next one needs it.
+    let mut client = cluster.submit(&bars.path, LARGE_SELECT, &out);
+    // The first stage has written shuffle data that the next one needs.
     until("the executor has begun", || files(&cluster.work_dir(0)) > 0);
     drop(cluster.executors.remove(0));
     assert!(client.try_wait().unwrap().is_none(), "the query was over before the executor was");
     let ran = client.wait_with_output().unwrap();
     if !ran.status.success() {
-        // Allowed: it says so, leaves nothing behind, and the next try succeeds.
+        // A failure is allowed if it is reported, leaves no output, and a retry succeeds.
         assert!(said(&ran).contains("error: ") && !out.exists(), "{}", said(&ran));
         cluster.wait_for(1);
-        let again = cluster.submit(&bars.path, MUCH, &out).wait_with_output().unwrap();
+        let again = cluster.submit(&bars.path, LARGE_SELECT, &out).wait_with_output().unwrap();
         assert!(again.status.success(), "{}", said(&again));
     }
     assert!(rows(&read(&out), &columns) == wanted);
 }
 
 #[test]
-fn an_executor_may_come_late_and_a_scheduler_may_come_back() {
+fn late_executor_and_restarted_scheduler_work() {
     let bars = Bars::new(&uneven());
     let (wanted, columns) = expected(&bars.path, SELECT);
     let out = bars.dir.path().join("out.parquet");
@@ -281,7 +278,7 @@ fn an_executor_may_come_late_and_a_scheduler_may_come_back() {
     let ran = client.wait_with_output().unwrap();
     assert!(ran.status.success(), "{}", said(&ran));
     assert!(rows(&read(&out), &columns) == wanted);
-    // The scheduler dies and comes back on its port: executors find it, and work goes on.
+    // The scheduler restarts on its port: executors reconnect.
     let port: u16 = cluster.address.rsplit(':').next().unwrap().parse().unwrap();
     let _ = cluster.scheduler.0.kill();
     let _ = cluster.scheduler.0.wait();
@@ -296,7 +293,7 @@ fn an_executor_may_come_late_and_a_scheduler_may_come_back() {
 }
 
 #[test]
-fn a_damaged_file_is_named() {
+fn corrupt_file_is_named() {
     let bars = Bars::new(&uneven());
     let directory = bars.dir.path().join("directory");
     std::fs::create_dir(&directory).unwrap();
@@ -315,14 +312,14 @@ fn a_damaged_file_is_named() {
     assert!(!said(&ran).contains("good.parquet"), "{}", said(&ran));
 }
 
-/// Ctrl-C in the client stops the work on the cluster, and executors keep nothing of it.
+/// Ctrl-C in the client cancels the job, and executors remove its shuffle data.
 #[test]
-fn a_cancelled_query_leaves_nothing_behind() {
-    let bars = Bars::new(&much());
+fn cancelled_query_is_cleaned_up() {
+    let bars = Bars::new(&large_input());
     let cluster = Cluster::new(1);
     let out = bars.dir.path().join("out.parquet");
     let interrupted = (0..5).find_map(|_| {
-        let client = cluster.submit(&bars.path, MUCH, &out);
+        let client = cluster.submit(&bars.path, LARGE_SELECT, &out);
         cluster.wait_for_work();
         let killed = Command::new("kill").args(["-INT", &client.id().to_string()]).status().unwrap();
         assert!(killed.success());
@@ -348,7 +345,7 @@ fn files(dir: &Path) -> usize {
 }
 
 #[test]
-fn wrong_usage_says_what_to_do() {
+fn usage_errors_carry_a_hint() {
     let home = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| command(home.path()).args(args).output().unwrap();
     for (args, part) in [

@@ -18,28 +18,28 @@ use datafusion::{
 };
 use datafusion_proto::protobuf::LogicalPlanNode;
 
-use super::{damage, host_port};
+use super::{find_corrupt_file::find_corrupt_file, host_port};
 use crate::session::{self, Limits};
 
-/// How often is a query asked for its name?
-const NAMING: std::time::Duration = std::time::Duration::from_millis(10);
+/// Poll interval for the job id.
+const JOB_ID_POLL: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Why a cluster cannot be used.
+/// Client errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The address cannot be read.
-    #[error("`{0}` is no address of a scheduler\n  hint: HOST:PORT, such as 10.0.0.1:50050")]
+    /// Invalid scheduler address.
+    #[error("`{0}` is not a scheduler address\n  hint: HOST:PORT, such as 10.0.0.1:50050")]
     Address(String),
-    /// A file of the input cannot be read.
-    #[error("{file} is damaged: {why}\n  hint: copy or write it again")]
-    Damaged {
+    /// A corrupt input file.
+    #[error("{file} is corrupt: {why}\n  hint: copy or write it again")]
+    CorruptFile {
         /// The file.
         file: String,
-        /// What its reader says.
+        /// The reader's error.
         why: String,
     },
-    /// Something of DataFusion's or Ballista's.
+    /// An error of DataFusion or Ballista.
     #[error(transparent)]
     Engine(#[from] DataFusionError),
 }
@@ -56,77 +56,76 @@ impl Client {
     /// A session on the cluster of a scheduler, `host:port`. Nothing is sent before the first query.
     pub async fn connect(address: &str, limits: &Limits) -> Result<Client, ClientError> {
         let (host, port) = host_port(address).ok_or_else(|| ClientError::Address(address.to_owned()))?;
-        let state = session::state(session::travelling(limits), session::runtime(limits)?);
+        let state = session::state(session::distributed_config(limits), session::runtime(limits)?);
         let session = SessionContext::remote_with_state(&format!("df://{host}:{port}"), state).await?;
-        session::teach(&session);
+        session::register_functions(&session);
         Ok(Client { session, scheduler: format!("http://{host}:{port}") })
     }
 
-    /// Plans a query, to be run.
+    /// Plans a query.
     pub async fn query(&self, frame: DataFrame) -> Result<Query, ClientError> {
         let context = Arc::new(frame.task_ctx());
-        let asked = frame.logical_plan().clone();
+        let logical_plan = frame.logical_plan().clone();
         let plan = frame.create_physical_plan().await?;
         let (session, scheduler) = (self.session.clone(), self.scheduler.clone());
-        Ok(Query { plan, context, asked, session, scheduler, over: false })
+        Ok(Query { plan, context, logical_plan, session, scheduler, finished: false })
     }
 }
 
-/// A query on a cluster. One that is dropped before it is finished is cancelled.
+/// A query on a cluster; cancelled when dropped before it is finished.
 pub struct Query {
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    asked: LogicalPlan,
+    logical_plan: LogicalPlan,
     session: SessionContext,
     scheduler: String,
-    over: bool,
+    finished: bool,
 }
 
 impl Query {
-    /// Columns of the result.
+    /// Schema of the result.
     pub fn schema(&self) -> SchemaRef {
         self.plan.schema()
     }
 
-    /// Runs it.
+    /// Starts the query.
     pub fn stream(&self) -> Result<SendableRecordBatchStream, ClientError> {
         Ok(execute_stream(self.plan.clone(), self.context.clone())?)
     }
 
-    /// The scheduler's name for it, once it has one.
-    pub fn job(&self) -> Option<String> {
+    /// Job id, once the scheduler has assigned one.
+    pub fn job_id(&self) -> Option<String> {
         let exec = self.plan.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>()?;
         exec.job_id().map(|id| id.to_string())
     }
 
-    /// Returns when the scheduler has named it. A query that is cancelled before nobody can name to the scheduler, so that
-    /// its stream must be read until then.
-    pub async fn named(&self) {
-        while self.job().is_none() {
-            tokio::time::sleep(NAMING).await;
+    /// Waits for the job id. A query without one cannot be cancelled, so its stream must be polled until then.
+    pub async fn wait_for_job_id(&self) {
+        while self.job_id().is_none() {
+            tokio::time::sleep(JOB_ID_POLL).await;
         }
     }
 
-    /// Its result was read: what executors keep of it can go.
+    /// Call when the result was read: executors drop its shuffle data.
     pub async fn finish(mut self) {
-        self.over = true;
-        if let Some(job_id) = self.job() {
+        self.finished = true;
+        if let Some(job_id) = self.job_id() {
             clean(&self.scheduler, job_id).await;
         }
     }
 
-    /// What an error of this query means: a file that is damaged is found and named.
+    /// Explains an error: if a Parquet file is corrupt, names it.
     pub async fn explain(&self, error: DataFusionError) -> ClientError {
-        match find_corrupt_file::damaged(&self.session, &self.asked, &error.to_string()).await {
-            Some((file, why)) => ClientError::Damaged { file, why },
+        match find_corrupt_file(&self.session, &self.logical_plan, &error.to_string()).await {
+            Some((file, why)) => ClientError::CorruptFile { file, why },
             None => error.into(),
         }
     }
 
-    /// Stops it, and removes what executors keep of it.
+    /// Cancels the job and removes its shuffle data from executors.
     pub async fn cancel(mut self) {
-        self.over = true;
-        if let Some(job_id) = self.job() {
+        self.finished = true;
+        if let Some(job_id) = self.job_id() {
             cancel(&self.scheduler, job_id).await;
         }
     }
@@ -134,7 +133,7 @@ impl Query {
 
 impl Drop for Query {
     fn drop(&mut self) {
-        if let (false, Some(job_id)) = (self.over, self.job())
+        if let (false, Some(job_id)) = (self.finished, self.job_id())
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let scheduler = self.scheduler.clone();
@@ -157,6 +156,6 @@ async fn clean(scheduler: &str, job_id: String) {
         .clean_job_data(CleanJobDataParams { job_id: job_id.clone(), remove_stage_ids: Vec::new() })
         .await
     {
-        log::warn!("what executors keep of job {job_id} stays: {error}");
+        log::warn!("shuffle data of job {job_id} was not removed: {error}");
     }
 }

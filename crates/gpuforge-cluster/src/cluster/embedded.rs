@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{ExecutorOptions, Scheduler, SchedulerOptions, executor};
 
-/// A scheduler and an executor that end with this value, shuffled data included.
+/// A scheduler and an executor that are shut down on drop, shuffle data included.
 pub struct Embedded {
     /// `None` only while it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
@@ -16,7 +16,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts both; waits until the executor has registered. Must not be called on a thread of a runtime.
+    /// Starts both and waits until the executor has registered. Must not be called from an async runtime.
     pub fn start(slots: usize, memory: Option<u64>) -> Result<Embedded, BallistaError> {
         let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let work = TempDir::with_prefix("gpuforge-cluster-")?;
@@ -54,7 +54,7 @@ impl Embedded {
         Ok(Embedded { runtime: Some(runtime), address, _work: work })
     }
 
-    /// Where its scheduler listens.
+    /// Address of the scheduler.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -63,7 +63,7 @@ impl Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Tasks that compute are not waited for: nobody can ask for their results any more.
+            // Running tasks are not awaited: their results can no longer be fetched.
             runtime.shutdown_background();
         }
     }

@@ -10,16 +10,16 @@ use datafusion::{
 use futures::TryStreamExt as _;
 use parquet::{arrow::arrow_reader::ParquetRecordBatchReaderBuilder, file::reader::ChunkReader};
 
-/// Words of an error that a reader of Parquet may have caused.
-const WORDS: [&str; 3] = ["parquet", "Parquet", "Arrow error"];
+/// Substrings of errors that a Parquet reader may have caused.
+const PARQUET_ERRORS: [&str; 3] = ["parquet", "Parquet", "Arrow error"];
 
-/// The first file of a plan that cannot be read, and why; `None` where the error is none of a file.
-pub(super) async fn damaged(
+/// The first unreadable file of a plan, and why; `None` if the error is not about a file.
+pub(super) async fn find_corrupt_file(
     session: &SessionContext,
     plan: &LogicalPlan,
     error: &str,
 ) -> Option<(String, String)> {
-    if !WORDS.iter().any(|word| error.contains(word)) {
+    if !PARQUET_ERRORS.iter().any(|word| error.contains(word)) {
         return None;
     }
     for table in tables(plan) {
@@ -59,10 +59,10 @@ fn read(bytes: impl ChunkReader + 'static) -> Result<(), String> {
     Ok(())
 }
 
-/// Tables of files that a plan reads.
+/// File tables scanned by a plan.
 fn tables(plan: &LogicalPlan) -> Vec<ListingTable> {
     let mut all = Vec::new();
-    // The walk itself cannot fail.
+    // The visitor cannot fail.
     let _ = plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)

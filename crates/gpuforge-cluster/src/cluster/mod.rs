@@ -1,7 +1,7 @@
 //! Cluster roles: scheduler, executors and clients, or all three in one process.
 //!
-//! Ballista's own, with sessions that know our node: `scheduler` plans, executors compute and keep what is shuffled,
-//! clients send logical plans and fetch results.
+//! Ballista's own processes with our session extensions: the scheduler plans, executors compute and keep shuffle data, clients
+//! send logical plans and fetch results.
 
 mod client;
 mod embedded;
@@ -19,11 +19,11 @@ pub use status::{ExecutorStatus, Status, StatusError, status};
 
 use std::net::{IpAddr, TcpListener};
 
-/// Where a scheduler listens unless it is told otherwise.
+/// Default scheduler port.
 pub const PORT: u16 = 50_050;
 
-/// A port that nobody uses now. Ballista binds ports by number only, so that somebody else could be faster; it then says
-/// so, and the process ends.
+/// A currently free port. Ballista binds by number, so another process may take it first; the process then ends with an
+/// error.
 fn free_port(host: IpAddr) -> std::io::Result<u16> {
     Ok(TcpListener::bind((host, 0))?.local_addr()?.port())
 }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_with_and_without_a_scheme() {
+    fn addresses_parse_with_and_without_scheme() {
         let here = || Some(("10.0.0.1".to_owned(), 4000));
         assert_eq!(host_port("10.0.0.1:4000"), here());
         assert_eq!(host_port("df://10.0.0.1:4000"), here());

@@ -1,4 +1,4 @@
-//! Scheduler process: Ballista's, with sessions that know our node.
+//! Scheduler process: Ballista's, with our session extensions.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -15,26 +15,26 @@ use ballista_scheduler::{
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 
-use super::slots::Slots;
+use super::slots::TaskSlots;
 use crate::{
     codec::{LogicalCodec, PhysicalCodec},
     session::{self, Limits},
 };
 
-/// How a scheduler runs.
+/// Scheduler options.
 #[derive(Debug, Clone)]
 pub struct SchedulerOptions {
-    /// Where it listens.
+    /// Listen address.
     pub host: IpAddr,
-    /// Port; 0 is any.
+    /// Port; 0 picks a free one.
     pub port: u16,
-    /// What others call this machine; `None` is the address it listens on.
+    /// Host name for others; `None` is the listen address.
     pub external_host: Option<String>,
-    /// Seconds after which an executor that says nothing is given up, and its work goes to others.
+    /// Heartbeat timeout in seconds after which an executor's tasks are rescheduled.
     pub executor_timeout: u64,
 }
 
-/// A scheduler that has its port.
+/// A bound scheduler.
 pub struct Scheduler {
     listener: tokio::net::TcpListener,
     server: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
@@ -42,7 +42,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Takes the port and starts.
+    /// Binds the port and starts.
     pub async fn start(options: &SchedulerOptions) -> Result<Scheduler, BallistaError> {
         let listener = tokio::net::TcpListener::bind((options.host, options.port)).await?;
         let address = listener.local_addr()?;
@@ -56,23 +56,25 @@ impl Scheduler {
             no_executors_grace_period_seconds: options.executor_timeout,
             override_logical_codec: Some(Arc::new(LogicalCodec::default())),
             override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
-            override_config_producer: Some(Arc::new(|| session::travelling(&Limits::default()))),
-            override_session_builder: Some(Arc::new(|config: SessionConfig| session::planning(config))),
+            override_config_producer: Some(Arc::new(|| session::distributed_config(&Limits::default()))),
+            override_session_builder: Some(Arc::new(|config: SessionConfig| {
+                session::scheduler_state(config)
+            })),
             ..SchedulerConfig::default()
         };
         config.validate()?;
         let jobs = BallistaCluster::new_from_config(&config).await?.job_state();
-        let cluster = BallistaCluster::new(Arc::new(Slots::default()), jobs);
+        let cluster = BallistaCluster::new(Arc::new(TaskSlots::default()), jobs);
         let server = create_scheduler(cluster, Arc::new(config)).await?;
         Ok(Scheduler { listener, server, address })
     }
 
-    /// Where it listens.
+    /// Listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until the end of the process.
+    /// Serves until the process ends.
     pub async fn serve(self) -> Result<(), BallistaError> {
         start_grpc_service_with_listener(self.listener, self.server).await
     }

@@ -1,9 +1,9 @@
 //! Task slots: an executor gets as many tasks as it has slots, minus those that running jobs hold.
 //!
-//! Ballista's own state counts instead: a task that begins takes a slot, the message that it ended gives it back. Where
-//! an executor dies, stages that had begun on others begin again, their tasks are cancelled, and the messages that they
-//! ended belong to nothing any more: those slots were never given back, and a job on an executor with one slot waited for
-//! ever (Ballista 55; `tests/processes.rs` kills an executor). What is looked up cannot be forgotten.
+//! Ballista's own state counts: a task takes a slot when it starts, its end message returns it. When an executor dies, stages
+//! that had started on others restart, their tasks are cancelled, and the end messages no longer match any task: those slots
+//! leak, and a job on an executor with one slot waits forever (Ballista 55; `tests/processes.rs` kills an executor). Derived
+//! from the running tasks, slots cannot leak.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,51 +26,50 @@ use ballista_scheduler::{
 };
 use tokio::sync::Mutex;
 
-/// Ballista's state of a cluster, but for the slots that are free.
+/// Ballista's cluster state with free slots derived from running tasks.
 #[derive(Default)]
-pub(super) struct Slots {
+pub(super) struct TaskSlots {
     inner: InMemoryClusterState,
-    /// Slots of every executor. HandOver while tasks are handed out, so that nobody else sees the jobs in between.
-    all: Mutex<HashMap<String, u32>>,
+    /// Total slots per executor. Held while tasks are bound, so that no one else sees an intermediate state.
+    total_slots: Mutex<HashMap<String, u32>>,
 }
 
-/// Slots that tasks of these jobs take, by executor.
-async fn taken(jobs: &HashMap<JobId, JobInfoCache>) -> HashMap<String, u32> {
-    let mut taken = HashMap::new();
+/// Slots used by running tasks of these jobs, per executor.
+async fn used_slots(jobs: &HashMap<JobId, JobInfoCache>) -> HashMap<String, u32> {
+    let mut used = HashMap::new();
     for job in jobs.values() {
         let graph = job.execution_graph.read().await;
         for task in graph.running_tasks() {
             let slots = graph.task_vcores(task.stage_id, task.task_id).unwrap_or(1);
-            *taken.entry(task.executor_id).or_insert(0) += slots;
+            *used.entry(task.executor_id).or_insert(0) += slots;
         }
     }
-    taken
+    used
 }
 
 #[async_trait]
-impl ClusterState for Slots {
+impl ClusterState for TaskSlots {
     async fn bind_schedulable_tasks(
         &self,
         distribution: TaskDistributionPolicy,
         jobs: Arc<HashMap<JobId, JobInfoCache>>,
         executors: Option<HashSet<String>>,
     ) -> Result<Vec<BoundTask>> {
-        let all = self.all.lock().await;
-        let taken = taken(&jobs).await;
-        // The rules by which tasks are handed out are private to Ballista's state; one that is made for the occasion has
-        // them, and the right numbers.
-        let now = InMemoryClusterState::default();
+        let totals = self.total_slots.lock().await;
+        let used = used_slots(&jobs).await;
+        // The binding policies are private to Ballista's state: a temporary one with the right counts applies them.
+        let snapshot = InMemoryClusterState::default();
         for metadata in self.inner.registered_executor_metadata().await {
-            let Some(total) = all.get(&metadata.id).copied() else { continue };
-            let free = total.saturating_sub(taken.get(&metadata.id).copied().unwrap_or(0));
+            let Some(total) = totals.get(&metadata.id).copied() else { continue };
+            let free = total.saturating_sub(used.get(&metadata.id).copied().unwrap_or(0));
             let executor_id = metadata.id.clone();
             let data = ExecutorData { executor_id, total_vcores: total, available_vcores: free };
-            now.register_executor(metadata, data).await?;
+            snapshot.register_executor(metadata, data).await?;
         }
-        now.bind_schedulable_tasks(distribution, jobs, executors).await
+        snapshot.bind_schedulable_tasks(distribution, jobs, executors).await
     }
 
-    /// Nothing is counted, so that nothing is given back.
+    /// No-op: free slots are derived, not counted.
     async fn unbind_tasks(&self, _: Vec<ExecutorSlot>) -> Result<()> {
         Ok(())
     }
@@ -78,12 +77,12 @@ impl ClusterState for Slots {
     async fn register_executor(&self, metadata: ExecutorMetadata, data: ExecutorData) -> Result<()> {
         let (id, slots) = (data.executor_id.clone(), data.total_vcores);
         self.inner.register_executor(metadata, data).await?;
-        self.all.lock().await.insert(id, slots);
+        self.total_slots.lock().await.insert(id, slots);
         Ok(())
     }
 
     async fn remove_executor(&self, id: &str) -> Result<()> {
-        self.all.lock().await.remove(id);
+        self.total_slots.lock().await.remove(id);
         self.inner.remove_executor(id).await
     }
 

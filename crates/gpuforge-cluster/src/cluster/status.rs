@@ -7,48 +7,48 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::host_port;
 
-/// The longest that an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The largest answer that is read.
-const MOST: u64 = 64 << 20;
+/// Request deadline.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Response size limit.
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
-/// Why a scheduler could not be asked.
+/// Status errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatusError {
-    /// It is not there, or is no scheduler.
+    /// Nothing answers at the address.
     #[error("no scheduler answers at {address}: {why}\n  hint: start one with `gpuforge cluster scheduler`")]
-    Silent {
-        /// Where.
+    Unreachable {
+        /// The address.
         address: String,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// An answer that cannot be read.
+    /// The response cannot be parsed.
     #[error(
-        "the scheduler at {address} answers something else: {why}\n  hint: run the same version of gpuforge-cluster everywhere"
+        "invalid response of the scheduler at {address}: {why}\n  hint: run the same version of gpuforge-cluster everywhere"
     )]
-    Strange {
-        /// Where.
+    InvalidResponse {
+        /// The address.
         address: String,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
 }
 
-/// A cluster, as its scheduler sees it.
+/// Cluster status.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
-    /// Where the scheduler listens.
+    /// Scheduler address.
     pub scheduler: String,
-    /// Executors that have registered.
+    /// Registered executors.
     pub executors: Vec<ExecutorStatus>,
-    /// Jobs that it remembers, as it describes them.
+    /// Jobs, as the scheduler reports them.
     pub jobs: Vec<serde_json::Value>,
 }
 
 impl Status {
-    /// Is this job one that failed or was cancelled?
+    /// Whether this job failed or was cancelled.
     pub fn failed(&self, job: &str) -> bool {
         let part =
             |of: &serde_json::Value, name: &str| of.get(name).and_then(|v| v.as_str()).map(str::to_owned);
@@ -64,40 +64,48 @@ impl Status {
 pub struct ExecutorStatus {
     /// Its identifier.
     pub id: String,
-    /// Its machine.
+    /// Host.
     pub host: String,
-    /// Its port for data.
+    /// Shuffle port.
     pub port: u16,
-    /// Milliseconds since 1970 at its last sign of life, if it gave one.
+    /// Last heartbeat in milliseconds since 1970, if any.
     pub last_seen: Option<u64>,
-    /// What it can do, as it describes it.
+    /// Resources, as the executor reports them.
     pub specification: serde_json::Value,
 }
 
-/// Asks a scheduler.
+/// Queries a scheduler.
 pub async fn status(address: &str) -> Result<Status, StatusError> {
-    let executors = ask(address, "GET", "/api/executors").await?;
-    let jobs = ask(address, "GET", "/api/jobs").await?;
-    let strange =
-        |e: serde_json::Error| StatusError::Strange { address: address.to_owned(), why: e.to_string() };
-    let executors = serde_json::from_value(executors).map_err(strange)?;
-    let jobs = serde_json::from_value(jobs).map_err(strange)?;
+    let executors = request_json(address, "GET", "/api/executors").await?;
+    let jobs = request_json(address, "GET", "/api/jobs").await?;
+    let invalid = |e: serde_json::Error| StatusError::InvalidResponse {
+        address: address.to_owned(),
+        why: e.to_string(),
+    };
+    let executors = serde_json::from_value(executors).map_err(invalid)?;
+    let jobs = serde_json::from_value(jobs).map_err(invalid)?;
     Ok(Status { scheduler: address.to_owned(), executors, jobs })
 }
 
-/// One answer of the scheduler's HTTP interface.
-pub(super) async fn ask(address: &str, method: &str, path: &str) -> Result<serde_json::Value, StatusError> {
-    let silent = |why: String| StatusError::Silent { address: address.to_owned(), why };
-    let said = tokio::time::timeout(PATIENCE, fetch(address, method, path)).await;
-    let said =
-        said.map_err(|_| silent("no answer within 10 s".to_owned()))?.map_err(|e| silent(e.to_string()))?;
-    let strange = |why: &str| StatusError::Strange { address: address.to_owned(), why: why.to_owned() };
-    let (head, body) = said.split_once("\r\n\r\n").ok_or_else(|| strange("no HTTP"))?;
+/// One request to the scheduler's REST API.
+pub(super) async fn request_json(
+    address: &str,
+    method: &str,
+    path: &str,
+) -> Result<serde_json::Value, StatusError> {
+    let unreachable = |why: String| StatusError::Unreachable { address: address.to_owned(), why };
+    let response = tokio::time::timeout(TIMEOUT, fetch(address, method, path)).await;
+    let response = response
+        .map_err(|_| unreachable("no response within 10 s".to_owned()))?
+        .map_err(|e| unreachable(e.to_string()))?;
+    let invalid =
+        |why: &str| StatusError::InvalidResponse { address: address.to_owned(), why: why.to_owned() };
+    let (head, body) = response.split_once("\r\n\r\n").ok_or_else(|| invalid("no HTTP"))?;
     let first = head.lines().next().unwrap_or_default();
     if !first.contains(" 200") {
-        return Err(strange(first));
+        return Err(invalid(first));
     }
-    serde_json::from_str(body.trim()).map_err(|e| strange(&e.to_string()))
+    serde_json::from_str(body.trim()).map_err(|e| invalid(&e.to_string()))
 }
 
 /// HTTP 1.0: the body ends with the connection.
@@ -108,7 +116,7 @@ async fn fetch(address: &str, method: &str, path: &str) -> std::io::Result<Strin
     let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut text = Vec::new();
-    stream.take(MOST).read_to_end(&mut text).await?;
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut text).await?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -117,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_that_failed_are_told_from_others() {
+    fn failed_jobs_are_recognised() {
         let job = |id: &str, status: &str| serde_json::json!({ "job_id": id, "job_status": status });
         let jobs =
             vec![job("a", "Failed: Cancelled"), job("b", "Running"), job("c", "Completed. Produced 4")];

@@ -24,11 +24,11 @@ use gpuforge::{
 };
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 
-/// One of every kind of kernel, several inputs, several outputs.
+/// Selection that covers every kind of kernel, several inputs, several outputs.
 pub(crate) const SELECT: &str =
     "rsi(14), macd(12,26,9), bbands(20,2,2), atr(14), obv, adx(14), sma(50), ema(20), stoch(14,3,3), max(20)";
 
-/// Symbols and their bars: none of one, one of another, some of many, and one far larger than the rest.
+/// Symbols of uneven length, one far larger than the rest.
 pub(crate) fn uneven() -> Vec<(String, usize)> {
     let mut all: Vec<(String, usize)> = (0..37).map(|i| (format!("S{i:02}"), 20 + i * 13 % 211)).collect();
     all.extend([("ONE".to_owned(), 1), ("TWO".to_owned(), 2), ("a symbol with a long name".to_owned(), 77)]);
@@ -36,7 +36,7 @@ pub(crate) fn uneven() -> Vec<(String, usize)> {
     all
 }
 
-/// A number that looks random and is the same everywhere.
+/// Deterministic pseudo-random number (splitmix64).
 fn noise(seed: u64) -> f64 {
     let mut x = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -44,7 +44,7 @@ fn noise(seed: u64) -> f64 {
     ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Bars of these symbols; rows of all of them are shuffled.
+/// Bars of these symbols, rows shuffled.
 pub(crate) fn bars(symbols: &[(String, usize)]) -> RecordBatch {
     let mut rows: Vec<(u64, &str, i64, f64)> = Vec::new();
     for (at, (symbol, n)) in symbols.iter().enumerate() {
@@ -78,7 +78,7 @@ pub(crate) fn table(rows: &[(&str, i64, f64)]) -> RecordBatch {
     .unwrap()
 }
 
-/// Writes a table with small row groups, so that a scan has something to divide.
+/// Writes a table with small row groups, so that a scan can be partitioned.
 pub(crate) fn write(path: &Path, batch: &RecordBatch) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2048)).build();
     let file = std::fs::File::create(path).unwrap();
@@ -87,12 +87,12 @@ pub(crate) fn write(path: &Path, batch: &RecordBatch) {
     writer.close().unwrap();
 }
 
-/// Rows by symbol and time, every number as its bits; `None` is a null.
-pub(crate) type SymbolRows = BTreeMap<(String, i64), Vec<Option<u64>>>;
+/// Rows by symbol and time, values as bits; `None` is null.
+pub(crate) type RowsByKey = BTreeMap<(String, i64), Vec<Option<u64>>>;
 
 /// The rows of these batches: keys, and every other column that is asked for.
-pub(crate) fn rows(batches: &[RecordBatch], columns: &[String]) -> SymbolRows {
-    let mut all = SymbolRows::new();
+pub(crate) fn rows(batches: &[RecordBatch], columns: &[String]) -> RowsByKey {
+    let mut all = RowsByKey::new();
     for batch in batches {
         let symbols = cast(batch.column_by_name("symbol").unwrap(), &DataType::Utf8).unwrap();
         let times = cast(batch.column_by_name("ts").unwrap(), &DataType::Int64).unwrap();
@@ -123,7 +123,7 @@ pub(crate) fn read(path: &Path) -> Vec<RecordBatch> {
 }
 
 /// What `gpuforge indicators` computes from a file, and the names of the columns.
-pub(crate) fn expected(input: &Path, select: &str) -> (SymbolRows, Vec<String>) {
+pub(crate) fn expected(input: &Path, select: &str) -> (RowsByKey, Vec<String>) {
     let request = Request::of(&Selector::new().select(select).unwrap());
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("expected.parquet");
@@ -163,7 +163,7 @@ impl Bars {
     }
 
     /// The same bars in a directory, beside a file that has columns and no rows: a symbol that has not traded yet.
-    pub(crate) fn with_an_empty_file(&self) -> String {
+    pub(crate) fn with_empty_file(&self) -> String {
         let directory = self.dir.path().join("several");
         std::fs::create_dir(&directory).unwrap();
         std::fs::copy(&self.path, directory.join("bars.parquet")).unwrap();

@@ -19,7 +19,7 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// Nothing unless it was asked for: what goes wrong reaches the user as an error, once.
+/// Off unless verbose: failures reach the user as errors, once.
 pub(crate) fn start(verbose: bool) {
     if log::set_logger(&Stderr).is_ok() {
         log::set_max_level(if verbose { LevelFilter::Info } else { LevelFilter::Off });

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser as _;
 use datafusion::error::DataFusionError;
-use gpuforge::settings::{UserPaths, Settings};
+use gpuforge::settings::{Settings, UserPaths};
 use gpuforge_cluster::{
     cluster::{self, ClientError, ExecutorOptions, Scheduler, SchedulerOptions},
     error,
@@ -27,8 +27,8 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where nobody listens, there is nobody to tell.
-            let _ = writeln!(io::stderr(), "error: {}", display_symbol(&error));
+            // A closed stderr is not an error.
+            let _ = writeln!(io::stderr(), "error: {}", user_message(&error));
             ExitCode::FAILURE
         }
     }
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<()> {
     let memory = memory(args.memory_limit.as_deref())?;
-    let said = match &args.command {
+    let text = match &args.command {
         Command::Scheduler(options) => return runtime()?.block_on(scheduler(options, args.json)),
         Command::Executor(options) => return runtime()?.block_on(executor(options, memory, args.json)),
         Command::Status { scheduler } => {
@@ -47,15 +47,15 @@ fn run(args: &Args) -> Result<()> {
         Command::Submit(job) => query::submit(job, memory, args.json)?,
         Command::Features(job) => query::features(job, memory, args.json)?,
     };
-    tell(&said)
+    print(&text)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no threads can be started")
 }
 
-/// Data goes to stdout; a reader that has seen enough is no failure.
-fn tell(text: &str) -> Result<()> {
+/// Prints to stdout; a broken pipe is not a failure.
+fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -67,7 +67,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// The limit of this process: the flag, or else the user's settings.
+/// Memory limit: the flag, else the user's settings.
 fn memory(flag: Option<&str>) -> Result<Option<u64>> {
     let env = |name: &str| std::env::var(name).ok();
     let flags: Vec<(&str, &str)> = flag.map(|limit| ("memory_limit", limit)).into_iter().collect();
@@ -79,8 +79,8 @@ fn memory(flag: Option<&str>) -> Result<Option<u64>> {
     Ok(settings.memory_limit())
 }
 
-/// An error without the names of layers that passed it on.
-fn display_symbol(error: &anyhow::Error) -> String {
+/// The root error, without the layers that wrapped it.
+fn user_message(error: &anyhow::Error) -> String {
     let engine = match error.downcast_ref::<ClientError>() {
         Some(ClientError::Engine(engine)) => Some(engine),
         _ => error.downcast_ref::<DataFusionError>(),
@@ -103,7 +103,7 @@ async fn scheduler(args: &SchedulerArgs, as_json: bool) -> Result<()> {
         .await
         .with_context(|| format!("no scheduler can be started on {}:{}", args.host, args.port))?;
     let address = scheduler.address();
-    tell(&match as_json {
+    print(&match as_json {
         true => json(&serde_json::json!({ "scheduler": address.to_string() }))?,
         false => format!("scheduler on {address}\nhint: gpuforge cluster executor --scheduler {address}\n"),
     })?;
@@ -115,7 +115,7 @@ async fn scheduler(args: &SchedulerArgs, as_json: bool) -> Result<()> {
 
 async fn executor(args: &ExecutorArgs, memory: Option<u64>, as_json: bool) -> Result<()> {
     let slots = if args.slots == 0 { std::thread::available_parallelism()?.get() } else { args.slots };
-    // Removed when the executor ends; one that is killed leaves it to whoever clears temporary files.
+    // Removed when the executor ends; a killed one leaves it to the system's temporary file cleanup.
     let temporary = match &args.work_dir {
         Some(_) => None,
         None => Some(tempfile::TempDir::with_prefix("gpuforge-executor-")?),
@@ -135,7 +135,7 @@ async fn executor(args: &ExecutorArgs, memory: Option<u64>, as_json: bool) -> Re
         heartbeat: args.heartbeat,
     };
     let ExecutorOptions { scheduler, work_dir, .. } = &options;
-    tell(&match as_json {
+    print(&match as_json {
         true => json(&serde_json::json!({ "scheduler": scheduler, "slots": slots, "work_dir": work_dir }))?,
         false => format!("executor for {scheduler}: {slots} tasks at once, data in {}\n", work_dir.display()),
     })?;

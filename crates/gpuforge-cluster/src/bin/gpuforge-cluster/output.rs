@@ -10,21 +10,21 @@ use gpuforge_cluster::{
 };
 use parquet::arrow::ArrowWriter;
 
-/// Rows that a terminal is given.
-pub(crate) const SHOWN: usize = 200;
+/// Rows printed at most.
+pub(crate) const MAX_TABLE_ROWS: usize = 200;
 
-/// Rows as text; of many, the first.
+/// Rows as a text table, truncated.
 pub(crate) fn table(batches: &[RecordBatch]) -> Result<String> {
-    let (mut some, mut left) = (Vec::new(), SHOWN);
+    let (mut head, mut left) = (Vec::new(), MAX_TABLE_ROWS);
     let all: usize = batches.iter().map(RecordBatch::num_rows).sum();
     for batch in batches {
         let n = batch.num_rows().min(left);
         left -= n;
-        some.push(batch.slice(0, n));
+        head.push(batch.slice(0, n));
     }
-    let mut text = format!("{}\n", pretty_format_batches(&some)?);
-    if all > SHOWN {
-        let _ = writeln!(text, "the first {SHOWN} of {all} rows; -o FILE writes all of them");
+    let mut text = format!("{}\n", pretty_format_batches(&head)?);
+    if all > MAX_TABLE_ROWS {
+        let _ = writeln!(text, "the first {MAX_TABLE_ROWS} of {all} rows; -o FILE writes all of them");
     }
     Ok(text)
 }
@@ -38,7 +38,7 @@ pub(crate) fn json_rows(batches: &[RecordBatch]) -> Result<String> {
     Ok(if text.is_empty() { "[]\n".to_owned() } else { format!("{text}\n") })
 }
 
-/// A file that is there when all of it is.
+/// Row writer with an atomic rename at the end.
 pub(crate) struct RowSink {
     file: tempfile::NamedTempFile,
     to: std::path::PathBuf,
@@ -59,14 +59,11 @@ impl RowSink {
         let to = file.as_file().try_clone()?;
         let writer = match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => {
-                let how = properties(&schema)?;
-                Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(exec_options))?))
+                let properties = properties(&schema)?;
+                Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(properties))?))
             }
             Some("csv") => Format::Csv(Box::new(arrow::csv::Writer::new(to))),
-            _ => bail!(
-                "{}: what kind of file is this to be?\n  hint: name it .parquet or .csv",
-                path.display()
-            ),
+            _ => bail!("{}: unknown output format\n  hint: name it .parquet or .csv", path.display()),
         };
         Ok(RowSink { file, to: path.to_owned(), writer, rows: 0 })
     }
@@ -80,7 +77,7 @@ impl RowSink {
         Ok(())
     }
 
-    /// Puts the file in its place; says how many rows it has.
+    /// Renames the file into place; returns the row count.
     pub(crate) fn finish(self) -> Result<u64> {
         if let Format::Parquet(writer) = self.writer {
             writer.close()?;
@@ -90,7 +87,7 @@ impl RowSink {
     }
 }
 
-/// A cluster in a few lines.
+/// Cluster status as text.
 pub(crate) fn status(status: &Status) -> String {
     let mut text = format!("scheduler {}: ", status.scheduler);
     let _ = match status.executors.len() {

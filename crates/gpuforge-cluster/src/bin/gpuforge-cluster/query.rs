@@ -17,32 +17,32 @@ use serde_json::json;
 
 use crate::{
     args::{Job, SchedulerArg, SqlArgs},
-    json, out,
-    output::RowSink,
+    json,
+    output::{self, RowSink},
     runtime,
 };
 
-/// A client, the runtime it lives on, and the cluster in this process if there is one.
+/// A client, its runtime, and the embedded cluster if there is one.
 struct LocalCluster {
     client: Client,
     runtime: tokio::runtime::Runtime,
-    /// Ends after the client.
+    /// Dropped after the client.
     _embedded: Option<Embedded>,
 }
 
 impl LocalCluster {
-    fn open(place: &SchedulerArg, memory: Option<u64>) -> Result<LocalCluster> {
+    fn open(target: &SchedulerArg, memory: Option<u64>) -> Result<LocalCluster> {
         let cores = std::thread::available_parallelism()?.get();
-        let embedded = match &place.scheduler {
+        let embedded = match &target.scheduler {
             Some(_) => None,
             None => {
                 Some(Embedded::start(cores, memory).context("no cluster can be started in this process")?)
             }
         };
-        let here = embedded.as_ref().map(|e| e.address().to_string());
-        let address = place.scheduler.clone().or(here).unwrap_or_default();
+        let embedded_address = embedded.as_ref().map(|e| e.address().to_string());
+        let address = target.scheduler.clone().or(embedded_address).unwrap_or_default();
         let limits = Limits {
-            partitions: Some(place.partitions.unwrap_or(cores)),
+            partitions: Some(target.partitions.unwrap_or(cores)),
             memory: memory.and_then(|m| usize::try_from(m).ok()),
         };
         let runtime = runtime()?;
@@ -51,10 +51,10 @@ impl LocalCluster {
     }
 }
 
-/// The longest that an interrupted query waits for its name.
-const NAMED: Duration = Duration::from_secs(10);
+/// Deadline of an interrupted query for its job id.
+const JOB_ID_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs to the end, or to the user's interruption; every batch goes to `take`.
+/// Runs to the end or until Ctrl-C; every batch goes to `take`.
 async fn drain(query: Query, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
     let ended = {
         let mut work = std::pin::pin!(async {
@@ -70,9 +70,9 @@ async fn drain(query: Query, mut take: impl FnMut(RecordBatch) -> Result<()>) ->
         tokio::select! {
             ended = &mut work => Some(ended),
             _ = tokio::signal::ctrl_c() => {
-                // What the scheduler has not named yet cannot be cancelled; a scheduler that is gone needs no cancelling.
-                let named = async { tokio::select! { _ = &mut work => {}, () = query.named() => {} } };
-                let _ = tokio::time::timeout(NAMED, named).await;
+                // Without a job id nothing can be cancelled; if the scheduler is gone, nothing needs to be.
+                let named = async { tokio::select! { _ = &mut work => {}, () = query.wait_for_job_id() => {} } };
+                let _ = tokio::time::timeout(JOB_ID_TIMEOUT, named).await;
                 None
             }
         }
@@ -94,9 +94,9 @@ async fn drain(query: Query, mut take: impl FnMut(RecordBatch) -> Result<()>) ->
 }
 
 pub(crate) fn sql(args: &SqlArgs, memory: Option<u64>, as_json: bool) -> Result<String> {
-    let bench = LocalCluster::open(&args.place, memory)?;
-    bench.runtime.block_on(async {
-        let session = &bench.client.session;
+    let cluster = LocalCluster::open(&args.target, memory)?;
+    cluster.runtime.block_on(async {
+        let session = &cluster.client.session;
         for table in &args.tables {
             let (name, path) = table
                 .split_once('=')
@@ -105,7 +105,7 @@ pub(crate) fn sql(args: &SqlArgs, memory: Option<u64>, as_json: bool) -> Result<
         }
         let mut last = None;
         for statement in &args.statements {
-            let query = bench.client.query(session.sql(statement).await?).await?;
+            let query = cluster.client.query(session.sql(statement).await?).await?;
             let mut sink = match &args.output {
                 Some(path) => Some(RowSink::create(path, query.schema())?),
                 None => None,
@@ -138,7 +138,7 @@ fn written(path: Option<&Path>, rows: u64, as_json: bool) -> Result<String> {
     }
 }
 
-/// The frame of a job: bars of all inputs, and the indicators.
+/// DataFrame of a job: bars of all inputs with their indicators.
 async fn frame(client: &Client, job: &Job) -> Result<DataFrame> {
     let mut spec =
         Spec { define: job.define.clone(), device: job.device.clone(), ..Spec::of(job.select.join(", ")) };
@@ -161,9 +161,9 @@ fn absolute(path: &str) -> Result<String> {
 }
 
 pub(crate) fn submit(job: &Job, memory: Option<u64>, as_json: bool) -> Result<String> {
-    let bench = LocalCluster::open(&job.place, memory)?;
-    bench.runtime.block_on(async {
-        let query = bench.client.query(frame(&bench.client, job).await?).await?;
+    let cluster = LocalCluster::open(&job.target, memory)?;
+    cluster.runtime.block_on(async {
+        let query = cluster.client.query(frame(&cluster.client, job).await?).await?;
         let mut sink = RowSink::create(&job.output, query.schema())?;
         drain(query, |batch| sink.write(&batch)).await?;
         written(Some(&job.output), sink.finish()?, as_json)
@@ -172,11 +172,11 @@ pub(crate) fn submit(job: &Job, memory: Option<u64>, as_json: bool) -> Result<St
 
 pub(crate) fn features(job: &Job, memory: Option<u64>, as_json: bool) -> Result<String> {
     let staging = Staging::new(&job.output)?;
-    let bench = LocalCluster::open(&job.place, memory)?;
-    bench.runtime.block_on(async {
-        let query = staging.write(frame(&bench.client, job).await?)?;
+    let cluster = LocalCluster::open(&job.target, memory)?;
+    cluster.runtime.block_on(async {
+        let query = staging.write(frame(&cluster.client, job).await?)?;
         let mut rows = Vec::new();
-        drain(bench.client.query(query).await?, |batch| {
+        drain(cluster.client.query(query).await?, |batch| {
             rows.push(batch);
             Ok(())
         })
