@@ -20,7 +20,7 @@
 //! |---|---|
 //! | [`catalogue`] | the indicators: name, parameters, outputs, expressions |
 //! | [`describe`] | metadata of indicators for help, documentation and bindings |
-//! | [`formula`] | user formulas |
+//! | [`formula`] | formulas that `indicators show` prints, from the graph |
 //! | [`select`] | selector syntax: parsing, arguments, resolution |
 //! | [`graph`] | expression graph and its builder |
 //! | [`plan`] | execution plan: rewrites, order, liveness, cost model |
