@@ -1,7 +1,7 @@
-"""How fast is it beside TA-Lib, polars_talib and pandas-ta-classic? All in one process, by turns, medians, ratios.
+"""Benchmark against TA-Lib, polars_talib and pandas-ta-classic: one process, interleaved, medians and ratios.
 
-`cargo xtask python bench` runs it on a wheel that was built as a release is; it fails where a target is missed. `-- --quick`
-leaves the catalogue out; `-- --every` adds all functions, each in every way of calling.
+`cargo xtask python bench` runs it on a release wheel and fails if a target is missed. `-- --quick` skips the catalogue;
+`-- --every` adds all functions in every scenario.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ def once(call: Callable[[], object], times: int) -> float:
 
 #: Ways of calling: bars, and how many symbols' bars a function is called with in turn. The same bars again and again are in
 #: L2 and memorised by the branch predictor; 16 times 100 000 bars are in no cache.
-WAYS = ((10_000, 1), (10_000, 16), (100_000, 1), (100_000, 16))
+SCENARIOS = ((10_000, 1), (10_000, 16), (100_000, 1), (100_000, 16))
 
 
-def in_turn(function: Callable[..., object], arrays: list[list[np.ndarray]]) -> Callable[[], object]:
-    """Calls a function with the next arrays every time."""
+def round_robin(function: Callable[..., object], arrays: list[list[np.ndarray]]) -> Callable[[], object]:
+    """Calls a function with the next arrays each time."""
     following = itertools.cycle(arrays)
     return lambda: function(*next(following))
 
 
-def by_turns(calls: dict[str, Callable[[], object]], budget: float) -> dict[str, float]:
-    """Median seconds of each, measured one after the other again and again."""
+def interleaved(calls: dict[str, Callable[[], object]], budget: float) -> dict[str, float]:
+    """Median seconds of each, measured interleaved."""
     found: dict[str, list[float]] = {}
     usable: dict[str, tuple[Callable[[], object], int]] = {}
     for name, call in calls.items():
@@ -115,7 +115,7 @@ PEERS = ("TA-Lib", "polars_talib", "pandas-ta")
 def peers_of(
     frame: pandas.DataFrame, table: polars.DataFrame, with_polars: Any, with_pandas: Any
 ) -> dict[str, Callable[[], object]]:
-    """The same of the other two, where they have it."""
+    """The same call of the other two peers, where they have it."""
     calls: dict[str, Callable[[], object]] = {}
     if polars_talib is not None and with_polars is not None:
         try:
@@ -138,12 +138,12 @@ def typical(n: int, symbols: int, budget: float) -> list[float]:
     for name, wanted, with_polars, with_pandas in TYPICAL:
         arrays = [[bars[w] for w in wanted] for bars in several]
         calls: dict[str, Callable[[], object]] = {
-            "gpuforge": in_turn(getattr(ours, name), arrays),
-            "TA-Lib": in_turn(getattr(theirs, name), arrays),
+            "gpuforge": round_robin(getattr(ours, name), arrays),
+            "TA-Lib": round_robin(getattr(theirs, name), arrays),
         }
         if symbols == 1:
             calls |= peers_of(frame, table, with_polars, with_pandas)
-        found = by_turns(calls, budget)
+        found = interleaved(calls, budget)
         ratio = found["TA-Lib"] / found["gpuforge"]
         ratios.append(ratio)
         cells = "".join(f"{seconds(found.get(peer)):>14}" for peer in PEERS)
@@ -152,25 +152,25 @@ def typical(n: int, symbols: int, budget: float) -> list[float]:
     return ratios
 
 
-#: What the inputs of a function are that are not named as bars are.
-USUAL = {"real": "close", "real0": "close", "real1": "high"}
+#: Columns of generic inputs.
+DEFAULT_COLUMNS = {"real": "close", "real0": "close", "real1": "high"}
 
 
 def every(budget: float) -> None:
-    """Every function that both have, in every way of calling: how many are slower than TA-Lib's, and which are so most."""
+    """Every common function in every scenario: how many are slower than TA-Lib, and which."""
     table = ours.abstract._table()
     functions = [name for name in ours.get_functions() if hasattr(theirs, name)]
     print(f"\n{len(functions)} functions, TA-Lib / gpuforge")
-    for n, symbols in WAYS:
+    for n, symbols in SCENARIOS:
         several = [walk(n, seed) for seed in range(symbols)]
         periods = np.random.default_rng(0).integers(2, 30, n).astype(float)
         ratios: dict[str, float] = {}
         for name in functions:
-            inputs = [USUAL.get(i, i) for i in table[name]["inputs"]]
+            inputs = [DEFAULT_COLUMNS.get(i, i) for i in table[name]["inputs"]]
             share = 1 / 1000 if name in ("ACOS", "ASIN") else 1.0
             arrays = [[bars[i] * share if i in bars else periods for i in inputs] for bars in several]
-            calls = {lib.__name__: in_turn(getattr(lib, name), arrays) for lib in (ours, theirs)}
-            found = by_turns(calls, budget)
+            calls = {lib.__name__: round_robin(getattr(lib, name), arrays) for lib in (ours, theirs)}
+            found = interleaved(calls, budget)
             if len(found) == 2:
                 ratios[name] = found[theirs.__name__] / found[ours.__name__]
         slower = sorted((ratio, name) for name, ratio in ratios.items() if ratio < 1)
@@ -204,7 +204,7 @@ def catalogue(symbols: int, bars: int, at_once: int) -> float:
     def one_by_one() -> None:
         for part in parts:
             for name, inputs in functions:
-                getattr(theirs, name)(*[part.get(USUAL.get(i, i), periods) for i in inputs])
+                getattr(theirs, name)(*[part.get(DEFAULT_COLUMNS.get(i, i), periods) for i in inputs])
 
     mine_took, their_took = [], []
     for _ in range(3):
@@ -219,7 +219,7 @@ def catalogue(symbols: int, bars: int, at_once: int) -> float:
 
 
 def imports(times: int = 9) -> float:
-    """Seconds that the interpreter says `import gpuforge` takes."""
+    """Import time of gpuforge, by `-X importtime`."""
     found = []
     for _ in range(times):
         done = subprocess.run(
@@ -231,7 +231,7 @@ def imports(times: int = 9) -> float:
 
 
 def threads(times: int = 7) -> float:
-    """How much faster two threads do the work of one twice."""
+    """Speed-up of two threads over one."""
     close = walk(200_000)["close"]
 
     def work() -> None:
@@ -248,18 +248,18 @@ def threads(times: int = 7) -> float:
     return statistics.median(ratios)
 
 
-STRUCK = """
+INTERRUPT_SCRIPT = """
     import os, signal, threading, time, numpy as np, gpuforge
     n, symbols = 20_000, 200
     close = 100 + np.random.default_rng(1).normal(size=symbols * n).cumsum() * 0.01
     bars = {"symbol": np.repeat(np.arange(symbols), n), "time": np.tile(np.arange(n) * 60, symbols), "open": close,
             "high": close + 1, "low": close - 1, "close": close, "volume": close * 10}
     sent = []
-    def strike():
+    def interrupt():
         time.sleep(0.4)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
-    threading.Thread(target=strike).start()
+    threading.Thread(target=interrupt).start()
     try:
         gpuforge.indicators(bars, "set:classic111", device="cpu")
         print("nan")
@@ -269,17 +269,17 @@ STRUCK = """
 
 
 def interrupt(times: int = 5) -> float:
-    """Seconds from Ctrl-C to the exception, in the worst of some calls that would take long."""
+    """Worst latency in seconds from Ctrl-C to the exception, during long calls."""
     took = []
     for _ in range(times):
-        code = textwrap.dedent(STRUCK)
+        code = textwrap.dedent(INTERRUPT_SCRIPT)
         done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         took.append(float(done.stdout))
     return max(took)
 
 
 class Targets:
-    """What was promised, and what it is."""
+    """Performance targets and their results."""
 
     def __init__(self) -> None:
         self.missed: list[str] = []
@@ -304,14 +304,14 @@ def main() -> None:
     chosen = options.parse_args()
     print(f"gpuforge {gpuforge.__version__}, TA-Lib {theirs.__version__}, NumPy {np.__version__}")
     overhead = typical(100, 1, chosen.budget)
-    ways = {way: typical(*way, chosen.budget) for way in WAYS}
+    scenarios = {scenario: typical(*scenario, chosen.budget) for scenario in SCENARIOS}
     if chosen.every:
         every(chosen.budget / 3)
     whole = None if chosen.quick else catalogue(chosen.symbols, chosen.bars, chosen.at_once)
     print()
     targets, times = Targets(), "{:.2f} times".format
     targets.check("a call on 100 bars, of TA-Lib's", 1 / min(overhead), 2.0, False, times)
-    for (n, symbols), ratios in ways.items():
+    for (n, symbols), ratios in scenarios.items():
         turns = f" of {symbols} symbols in turn" if symbols > 1 else ""
         targets.check(f"a call on {n} bars{turns}, as fast as TA-Lib's", min(ratios), 1.0, True, times)
     if whole is not None:

@@ -22,7 +22,7 @@ use crate::{
     indicators::{IndicatorJob, Times, field, resolve},
 };
 
-/// A table of results, for whoever reads Arrow's stream of it.
+/// Result table, exported through the Arrow PyCapsule interface.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 pub(crate) struct Table {
     batch: RecordBatch,
@@ -44,7 +44,7 @@ impl Table {
         Ok(to_stream_pycapsule(py, Box::new(reader), requested_schema)?)
     }
 
-    /// Names and types.
+    /// The schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         Ok(to_schema_pycapsule(py, self.batch.schema().as_ref())?)
     }
@@ -55,7 +55,7 @@ impl Table {
         self.batch.schema().fields().iter().map(|f| f.name().clone()).collect()
     }
 
-    /// Where the numbers of each column lie, for tests that nothing is copied.
+    /// Data addresses of the columns, for zero-copy tests.
     fn addresses(&self) -> Vec<Option<usize>> {
         let at = |column: &ArrayRef| {
             column.as_primitive_opt::<Float64Type>().map(|numbers| numbers.values().as_ptr() as usize)
@@ -63,31 +63,31 @@ impl Table {
         self.batch.columns().iter().map(at).collect()
     }
 
-    /// How many rows.
+    /// Number of rows.
     fn __len__(&self) -> usize {
         self.batch.num_rows()
     }
 }
 
-/// Names of the keys, by the user; an empty one is for none.
+/// Key columns named by the user; an empty name means none.
 pub(crate) struct Keys<'a> {
     pub(crate) by: Option<&'a str>,
     pub(crate) time: Option<&'a str>,
     pub(crate) columns: &'a [(String, String)],
 }
 
-/// A table that was read.
+/// An imported Arrow table.
 pub(crate) struct ArrowInput {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
 }
 
-fn failed(error: ArrowError) -> PyErr {
-    PyValueError::new_err(format!("the Arrow data cannot be read: {error}"))
+fn arrow_error(error: ArrowError) -> PyErr {
+    PyValueError::new_err(format!("invalid Arrow data: {error}"))
 }
 
-/// All batches.
+/// Imports all batches.
 pub(crate) fn read(data: AnyRecordBatch) -> PyResult<ArrowInput> {
     let (batches, schema) = data.into_table()?.into_inner();
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
@@ -107,14 +107,14 @@ impl ArrowInput {
             }
             several => {
                 let several: Vec<&dyn Array> = several.iter().map(|a| a.as_ref()).collect();
-                let whole = concat(&several).map_err(failed)?;
-                count_copy(whole.get_buffer_memory_size() as u64);
-                Ok(whole)
+                let array = concat(&several).map_err(arrow_error)?;
+                count_copy(array.get_buffer_memory_size() as u64);
+                Ok(array)
             }
         }
     }
 
-    /// What is to be computed, and the names of the key columns.
+    /// The job, and the names of the key columns.
     pub(crate) fn job(
         &self,
         request: Arc<market::Request>,
@@ -163,10 +163,10 @@ impl ArrowInput {
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for name in keep {
             let at = self.schema.index_of(name).map_err(|_| {
-                let there: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
+                let found: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
                 ColumnError::new_err(format!(
                     "there is no column `{name}` to keep\n  found: {}",
-                    there.join(", ")
+                    found.join(", ")
                 ))
             })?;
             fields.push(self.schema.field(at).clone());
@@ -178,24 +178,24 @@ impl ArrowInput {
         }
         let schema = Arc::new(Schema::new(fields));
         let rows = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.rows));
-        let batch = RecordBatch::try_new_with_options(schema, arrays, &rows).map_err(failed)?;
+        let batch = RecordBatch::try_new_with_options(schema, arrays, &rows).map_err(arrow_error)?;
         Ok(Table { batch })
     }
 }
 
-fn unusable(name: &str, kind: &DataType, want: &str) -> PyErr {
+fn wrong_type(name: &str, kind: &DataType, want: &str) -> PyErr {
     ColumnError::new_err(format!(
         "column `{name}` holds {kind}, {want}\n  hint: cast it, or name another with columns={{...}}"
     ))
 }
 
-/// Doubles: by reference where there are no nulls, which become NaN.
+/// Float64 values, zero-copy without nulls; nulls become NaN.
 fn numbers(column: &ArrayRef, name: &str) -> PyResult<Column> {
     let kind = column.data_type();
     if !(kind.is_numeric() || matches!(kind, DataType::Null)) {
-        return Err(unusable(name, kind, "not numbers"));
+        return Err(wrong_type(name, kind, "not numbers"));
     }
-    let cast_to = cast(column, &DataType::Float64).map_err(failed)?;
+    let cast_to = cast(column, &DataType::Float64).map_err(arrow_error)?;
     let doubles = cast_to.as_primitive::<Float64Type>();
     if *kind != DataType::Float64 {
         count_copy(8 * column.len() as u64);
@@ -207,7 +207,7 @@ fn numbers(column: &ArrayRef, name: &str) -> PyResult<Column> {
     Ok(Column::Owned(doubles.iter().map(|x| x.unwrap_or(f64::NAN)).collect()))
 }
 
-/// What a time column counts.
+/// Times as i64 ticks, with ticks per second.
 fn times(column: &ArrayRef, name: &str) -> PyResult<Times> {
     let kind = column.data_type();
     let (per_second, via) = match kind {
@@ -219,41 +219,42 @@ fn times(column: &ArrayRef, name: &str) -> PyResult<Times> {
         DataType::Date64 => (1e3, None),
         kind if kind.is_integer() => (1.0, None),
         kind if kind.is_floating() => (1e9, None),
-        kind => return Err(unusable(name, kind, "not times")),
+        kind => return Err(wrong_type(name, kind, "not times")),
     };
     if kind.is_floating() {
-        let seconds = cast(column, &DataType::Float64).map_err(failed)?;
+        let seconds = cast(column, &DataType::Float64).map_err(arrow_error)?;
         let seconds = seconds.as_primitive::<Float64Type>();
         let values = seconds.iter().map(|x| x.map_or(i64::MIN, |x| (x * 1e9) as i64)).collect();
         return Ok(Times { values, per_second });
     }
-    let column = via.map_or_else(|| Ok(Arc::clone(column)), |via| cast(column, &via)).map_err(failed)?;
-    let whole = cast(&column, &DataType::Int64).map_err(failed)?;
-    let whole: &Int64Array = whole.as_primitive::<Int64Type>();
-    if whole.null_count() > 0 {
+    let column = via.map_or_else(|| Ok(Arc::clone(column)), |via| cast(column, &via)).map_err(arrow_error)?;
+    let ticks = cast(&column, &DataType::Int64).map_err(arrow_error)?;
+    let array: &Int64Array = ticks.as_primitive::<Int64Type>();
+    if array.null_count() > 0 {
         let why = format!(
             "column `{name}` has {} times that are null\n  hint: drop those rows",
-            whole.null_count()
+            array.null_count()
         );
         return Err(ColumnError::new_err(why));
     }
-    Ok(Times { values: whole.values().to_vec(), per_second })
+    Ok(Times { values: array.values().to_vec(), per_second })
 }
 
-/// A number for every key: the same for the same key, a missing key being one too.
+/// Integer codes of the keys (dictionary encoding); null is a key too.
 fn codes(column: &ArrayRef, name: &str) -> PyResult<Vec<i64>> {
     let kind = column.data_type();
     if kind.is_integer() {
-        let whole = cast(column, &DataType::Int64).map_err(failed)?;
-        return Ok(whole.as_primitive::<Int64Type>().iter().map(|x| x.unwrap_or(i64::MIN)).collect());
+        let array = cast(column, &DataType::Int64).map_err(arrow_error)?;
+        return Ok(array.as_primitive::<Int64Type>().iter().map(|x| x.unwrap_or(i64::MIN)).collect());
     }
-    let text = cast(column, &DataType::LargeUtf8).map_err(|_| unusable(name, kind, "not keys of series"))?;
+    let text =
+        cast(column, &DataType::LargeUtf8).map_err(|_| wrong_type(name, kind, "not keys of series"))?;
     let text: &LargeStringArray = text.as_string::<i64>();
     let mut known: std::collections::HashMap<Option<&str>, i64> = std::collections::HashMap::new();
     let mut last: Option<(Option<&str>, i64)> = None;
     let mut all = Vec::with_capacity(text.len());
     for key in text.iter() {
-        // Keys come in long runs.
+        // Keys come in long runs: skip the lookup.
         let now = match last {
             Some((before, code)) if before == key => code,
             _ => {

@@ -10,24 +10,19 @@ use gpuforge::{
 };
 use pyo3::{PyErr, create_exception, exceptions::*, types::PyAnyMethods as _};
 
-create_exception!(gpuforge, SelectError, PyValueError, "A selection that cannot be read.");
-create_exception!(gpuforge, ColumnError, PyValueError, "A column that is missing or cannot be used.");
-create_exception!(gpuforge, DeviceError, PyRuntimeError, "A device that was asked for cannot be used.");
-create_exception!(gpuforge, ForgeError, PyRuntimeError, "Work that could not be done.");
-create_exception!(
-    gpuforge,
-    DeviceMemoryError,
-    PyMemoryError,
-    "Work that does not fit into a device's memory."
-);
+create_exception!(gpuforge, SelectError, PyValueError, "Invalid selection.");
+create_exception!(gpuforge, ColumnError, PyValueError, "A missing or unusable column.");
+create_exception!(gpuforge, DeviceError, PyRuntimeError, "The requested device is not usable.");
+create_exception!(gpuforge, ForgeError, PyRuntimeError, "Execution failed.");
+create_exception!(gpuforge, DeviceMemoryError, PyMemoryError, "Out of device memory.");
 
-/// A message with what to do next.
+/// A message with a hint.
 fn hinted(message: impl std::fmt::Display, hint: &str) -> String {
     format!("{message}\n  hint: {hint}")
 }
 
 pub(crate) fn select(error: &Select) -> PyErr {
-    SelectError::new_err(hinted(error, "gpuforge.catalogue() lists what there is"))
+    SelectError::new_err(hinted(error, "gpuforge.catalogue() lists all indicators"))
 }
 
 pub(crate) fn device(error: &Device) -> PyErr {
@@ -40,7 +35,7 @@ pub(crate) fn no_device(why: impl std::fmt::Display) -> PyErr {
     device(&Device::Unavailable(why.to_string()))
 }
 
-/// An operation that is wrong.
+/// Errors of operations.
 pub(crate) fn op(error: &OpError) -> PyErr {
     match error {
         OpError::DType { .. } => PyTypeError::new_err(error.to_string()),
@@ -51,10 +46,9 @@ pub(crate) fn op(error: &OpError) -> PyErr {
 pub(crate) fn backend(error: &BackendError) -> PyErr {
     match error {
         BackendError::Op(error) => op(error),
-        BackendError::NoMemory(_) => DeviceMemoryError::new_err(hinted(
-            error,
-            "work on a part of it at a time, or free what is not needed",
-        )),
+        BackendError::NoMemory(_) => {
+            DeviceMemoryError::new_err(hinted(error, "process smaller chunks, or free unused tensors"))
+        }
         _ => ForgeError::new_err(hinted(
             error,
             "gpuforge.doctor() says what is wrong; device=\"cpu\" avoids it",
@@ -88,7 +82,7 @@ pub(crate) fn forge(error: Forge) -> PyErr {
 pub(crate) fn frame(error: FrameError) -> PyErr {
     match error {
         FrameError::Column { message, found, hint, .. } => {
-            // The hints of the command line name its flags.
+            // Hints name command-line flags: rewrite them as keyword arguments.
             let hint = match hint.split_once("--column ").and_then(|(before, flag)| {
                 let (role, name) = flag.split_once('=')?;
                 Some(format!("{before}columns={{\"{role}\": \"{}\"}}", name.trim_end_matches('?')))

@@ -15,7 +15,7 @@ use gpuforge::{
         session::DeviceAllocator,
         units::Bytes,
     },
-    settings::{SettingKey, SettingLocation, UserPaths, Settings},
+    settings::{SettingKey, SettingLocation, Settings, UserPaths},
 };
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::json;
@@ -27,7 +27,7 @@ use crate::{
     process::{self, ProcessRuntime, env},
 };
 
-/// A runtime with its state settings; reopened in a forked child.
+/// A runtime with its settings; reopened in a forked child.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 pub(crate) struct Forge {
     flags: Vec<(String, String)>,
@@ -61,18 +61,18 @@ pub(crate) struct Ran {
 }
 
 fn decision_json(decision: &Decision, router: &Router) -> serde_json::Value {
-    let place = |at: usize| router.backends().get(at).map(|s| s.name());
+    let backend_name = |at: usize| router.backends().get(at).map(|s| s.name());
     let predicted: Vec<serde_json::Value> = (0..decision.backend_count())
-        .map(|at| json!({ "place": place(at), "seconds": decision.predicted_ns(at).map(|ns| f64::from(ns) / 1e9) }))
+        .map(|at| json!({ "place": backend_name(at), "seconds": decision.predicted_ns(at).map(|ns| f64::from(ns) / 1e9) }))
         .collect();
     json!({
-        "place": place(decision.backend_id), "index": decision.backend_id, "reason": decision.reason.to_string(),
+        "place": backend_name(decision.backend_id), "index": decision.backend_id, "reason": decision.reason.to_string(),
         "calibrated": decision.calibrated, "predicted": predicted,
     })
 }
 
-fn ran(py: Python<'_>, ran: RunOutput, router: &Router) -> PyResult<Ran> {
-    let report = ran.report();
+fn ran_to_python(py: Python<'_>, output: RunOutput, router: &Router) -> PyResult<Ran> {
+    let report = output.report();
     let text = json!({
         "place": report.backend,
         "seconds": report.wall.as_secs_f64(),
@@ -82,13 +82,13 @@ fn ran(py: Python<'_>, ran: RunOutput, router: &Router) -> PyResult<Ran> {
         "pieces": report.pieces,
         "events": report.events,
         "fallback": report.fallback,
-        "decision": decision_json(ran.decision(), router),
+        "decision": decision_json(output.decision(), router),
     });
-    let outputs = ran.into_outputs().into_iter().map(|inner| Py::new(py, Tensor { inner }));
+    let outputs = output.into_outputs().into_iter().map(|inner| Py::new(py, Tensor { inner }));
     Ok(Ran { outputs: outputs.collect::<PyResult<_>>()?, report: text.to_string() })
 }
 
-/// Where it may run.
+/// Placement policy of a `device` argument.
 fn placement(router: &Router, device: Option<&str>) -> PyResult<PlacementPolicy> {
     let places = router.backends().len();
     let gpus = places.saturating_sub(1);
@@ -112,7 +112,7 @@ impl Forge {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let here = std::process::id();
         if state.0 != here {
-            // The parent's device must not be closed from here.
+            // The parent's device must not be closed in the child.
             std::mem::forget(std::mem::replace(&mut *state, (here, open_runtime(&self.flags)?)));
         }
         Ok(state.1.clone())
@@ -121,7 +121,7 @@ impl Forge {
 
 #[pymethods]
 impl Forge {
-    /// With these settings over the user's; touches no device.
+    /// With these settings over the user's; opens no device.
     #[new]
     fn new(flags: Vec<(String, String)>) -> PyResult<Self> {
         let runtime = open_runtime(&flags)?;
@@ -139,10 +139,10 @@ impl Forge {
                 RunOptions { placement: placement(router, device.as_deref())?, keep_on_device: stays };
             forge.run_with(op.as_ref(), options).map_err(errors::forge)
         })??;
-        ran(py, done, runtime.forge.router().map_err(errors::forge)?)
+        ran_to_python(py, done, runtime.forge.router().map_err(errors::forge)?)
     }
 
-    /// Runs many; an item that fails is its exception. `progress` is called with how many are done and how many there are.
+    /// Runs a batch; a failed item is returned as its exception. `progress` is called with (done, total).
     #[pyo3(signature = (ops, device, duty, stays, spread, progress))]
     #[allow(clippy::too_many_arguments, reason = "the Python side has one call for it")]
     fn batch(
@@ -156,7 +156,9 @@ impl Forge {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(Vec<Py<PyAny>>, String)> {
         if duty.is_some_and(|d| !(0.01..=1.0).contains(&d)) {
-            return Err(PyValueError::new_err("duty is the share of time that work may run: from 0.01 to 1"));
+            return Err(PyValueError::new_err(
+                "duty is the fraction of time that work may run: from 0.01 to 1",
+            ));
         }
         let runtime = self.runtime(py)?;
         let items: Vec<Item> = ops.iter().map(|op| Item::shared(op.inner.clone())).collect();
@@ -165,7 +167,7 @@ impl Forge {
         let run = process::wait_for(py, move |cancel| {
             let router = forge.router().map_err(errors::forge)?;
             let token = cancel.clone();
-            let told = move |done: usize, all: usize| {
+            let on_event = move |done: usize, all: usize| {
                 if !token.is_cancelled()
                     && let Some(progress) = &progress
                     && Python::attach(|py| progress.call1(py, (done, all))).is_err()
@@ -179,7 +181,7 @@ impl Forge {
                 placement,
                 duty_cycle: duty,
                 cancel: Some(cancel.clone()),
-                progress: Some(Box::new(told)),
+                progress: Some(Box::new(on_event)),
                 keep_on_device: stays,
                 multi_device: spread,
                 ..BatchOptions::default()
@@ -191,7 +193,7 @@ impl Forge {
         let mut results: Vec<Py<PyAny>> = Vec::with_capacity(run.results.len());
         for result in run.results {
             results.push(match result {
-                Ok(done) => Py::new(py, ran(py, done, router)?)?.into_any(),
+                Ok(done) => Py::new(py, ran_to_python(py, done, router)?)?.into_any(),
                 Err(error) => errors::route(&error).into_value(py).into_any(),
             });
         }
@@ -203,7 +205,7 @@ impl Forge {
         Ok((results, text.to_string()))
     }
 
-    /// Where an operation would run, and why; runs nothing.
+    /// Routing decision for an operation; runs nothing.
     fn route(&self, py: Python<'_>, op: PyRef<'_, Op>, device: Option<String>) -> PyResult<String> {
         let forge = self.runtime(py)?.forge;
         let op = op.inner.clone();
@@ -226,7 +228,7 @@ impl Forge {
                 calibrate::CalibrationOptions::quick()
             };
             let router = forge.router().map_err(errors::forge)?;
-            let mut told = |p: calibrate::CalibrationProgress<'_>| {
+            let mut on_event = |p: calibrate::CalibrationProgress<'_>| {
                 if let Some(progress) = progress.as_ref().filter(|_| !cancel.is_cancelled()) {
                     let what = match p.step {
                         CalibrationStep::Opening => "opening".to_owned(),
@@ -240,7 +242,7 @@ impl Forge {
                     let _ = Python::attach(|py| progress.call1(py, (p.backend, what, p.done)));
                 }
             };
-            let measured = calibrate_all(router.backends(), &options, &mut told);
+            let measured = calibrate_all(router.backends(), &options, &mut on_event);
             let mut models = router.models().as_ref().clone();
             let mut places = Vec::new();
             for ((backend, model), measured) in router.backends().iter().zip(&mut models).zip(measured) {
@@ -281,13 +283,13 @@ impl Forge {
         })?
     }
 
-    /// Opens the device and loads every part now.
+    /// Loads every component and opens the device.
     fn load(&self, py: Python<'_>) -> PyResult<()> {
         let forge = self.runtime(py)?.forge;
         process::wait_for(py, move |_| forge.load().map_err(errors::forge))?
     }
 
-    /// What is loaded, open and in use, as JSON.
+    /// Loaded components and open device, as JSON.
     fn status(&self, py: Python<'_>) -> PyResult<String> {
         as_json(&self.runtime(py)?.forge.status())
     }
@@ -297,11 +299,11 @@ impl Forge {
         as_json(&self.runtime(py)?.forge.metrics())
     }
 
-    /// Would a block of this size fit? Why not, if not; opens the device.
+    /// Whether a block of this size fits: `None`, or why not; opens the device.
     fn can_allocate(&self, py: Python<'_>, bytes: u64) -> PyResult<Option<String>> {
         let none = Some("no device can be used".to_owned());
-        let asked = self.memory(py, move |memory| memory.can_allocate(Bytes(bytes)).err());
-        Ok(asked?.map_or(none, |why| why.map(|why| why.to_string())))
+        let answer = self.memory(py, move |memory| memory.can_allocate(Bytes(bytes)).err());
+        Ok(answer?.map_or(none, |why| why.map(|why| why.to_string())))
     }
 
     /// Frees idle pool memory; returns the bytes.
@@ -309,7 +311,7 @@ impl Forge {
         Ok(self.memory(py, |memory| memory.trim(Bytes::ZERO).0)?.unwrap_or(0))
     }
 
-    /// What the device's memory holds, as JSON; `None` while no device is open.
+    /// Device memory statistics as JSON; `None` while no device is open.
     fn memory_stats(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let status = self.runtime(py)?.forge.status();
         status.device.map(|d| as_json(&d.memory)).transpose()
@@ -317,24 +319,24 @@ impl Forge {
 
     /// Calls `listener` with every change of memory pressure, as JSON; `False` without a device.
     fn on_pressure(&self, py: Python<'_>, listener: Py<PyAny>) -> PyResult<bool> {
-        let told = move |event: &PressureEvent| {
+        let on_event = move |event: &PressureEvent| {
             let text = serde_json::to_string(event).unwrap_or_default();
             let _ = Python::attach(|py| listener.call1(py, (text,)));
         };
-        Ok(self.memory(py, move |memory| memory.subscribe(told))?.is_some())
+        Ok(self.memory(py, move |memory| memory.subscribe(on_event))?.is_some())
     }
 
-    /// Calls `listener` when parts begin and end to load: name, seconds or None, failed.
+    /// Calls `listener` when components start and finish loading: name, seconds or None, failed.
     fn on_progress(&self, py: Python<'_>, listener: Py<PyAny>) -> PyResult<()> {
-        let told = move |p: &gpuforge::runtime::lazy::LoadProgress| {
+        let on_event = move |p: &gpuforge::runtime::lazy::LoadProgress| {
             let seconds = p.finished.map(|d| d.as_secs_f64());
             let _ = Python::attach(|py| listener.call1(py, (p.component, seconds, p.failed)));
         };
-        self.runtime(py)?.forge.on_progress(Arc::new(told));
+        self.runtime(py)?.forge.on_progress(Arc::new(on_event));
         Ok(())
     }
 
-    /// Closes the device; the next work opens it again.
+    /// Closes the device; the next run reopens it.
     fn reset_device(&self, py: Python<'_>) -> PyResult<()> {
         let forge = self.runtime(py)?.forge;
         process::wait_for(py, move |_| forge.reset_device())
@@ -342,13 +344,13 @@ impl Forge {
 }
 
 impl Forge {
-    /// Asks about the memory of the chosen device, which is opened; `None` without one.
+    /// Queries the memory of the device, opening it; `None` without one.
     fn memory<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        ask: impl FnOnce(&MemoryStack<DeviceAllocator>) -> T + Send + 'static,
+        query: impl FnOnce(&MemoryStack<DeviceAllocator>) -> T + Send + 'static,
     ) -> PyResult<Option<T>> {
         let forge = self.runtime(py)?.forge;
-        process::wait_for(py, move |_| forge.memory(ask).map_err(errors::forge))?
+        process::wait_for(py, move |_| forge.memory(query).map_err(errors::forge))?
     }
 }

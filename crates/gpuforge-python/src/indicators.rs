@@ -14,7 +14,7 @@ use gpuforge::{
         graph::Field,
         select::Selector,
     },
-    indicators_gpu::{DeviceAccess, DeviceChoice, HybridExecutor},
+    indicators_gpu::{DeviceChoice, HybridExecutor},
     market,
     route::batch::CancelToken,
 };
@@ -25,7 +25,7 @@ use pyo3::{
 };
 
 use crate::{
-    arrays::{Arrays, Column, copied, count_copy, owned},
+    arrays::{Arrays, Column, copy_to_vec, count_copy, into_numpy},
     arrow_data::{self, Table},
     errors,
     process::{self, ProcessRuntime},
@@ -47,7 +47,7 @@ pub(crate) struct Request {
 
 #[pymethods]
 impl Request {
-    /// `select` as the command line takes it; definitions as `name = expression`.
+    /// `select` in the command line's syntax; definitions as `name = expression`.
     #[new]
     fn new(select: &str, define: Vec<String>, convention: &str) -> PyResult<Self> {
         let convention = match convention {
@@ -71,25 +71,25 @@ impl Request {
         Ok(Request { inner: Arc::new(market::Request::of(&wanted)), described })
     }
 
-    /// Names of the columns that are computed.
+    /// Names of the computed columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.inner.selection.columns.clone()
     }
 
-    /// Columns of the bars that are read.
+    /// Bar columns that are read.
     #[getter]
     fn needs(&self) -> Vec<&'static str> {
         market::needed(&self.inner.selection).into_iter().map(Role::name).collect()
     }
 
-    /// What is computed, as JSON.
+    /// Description of the selection, as JSON.
     #[getter]
     fn described(&self) -> &str {
         &self.described
     }
 
-    /// Which of these columns is what: roles and names.
+    /// Resolves column roles: role and position.
     fn resolve(
         &self,
         names: Vec<String>,
@@ -111,7 +111,7 @@ pub(crate) fn resolve(
         let known = Role::of(role).ok_or_else(|| {
             let roles: Vec<&str> = column_roles::NAMES.iter().map(|(_, name, _)| *name).collect();
             PyValueError::new_err(format!(
-                "`{role}` is nothing a column can be\n  hint: columns={{ROLE: NAME}}, where ROLE is one of {}",
+                "`{role}` is not a column role\n  hint: columns={{ROLE: NAME}}, where ROLE is one of {}",
                 roles.join(", ")
             ))
         })?;
@@ -121,13 +121,13 @@ pub(crate) fn resolve(
     Ok(column_roles::NAMES.iter().filter_map(|(role, name, _)| Some((*name, found.get(*role)?))).collect())
 }
 
-/// Every row of the catalogue, as JSON.
+/// The indicator catalogue, as JSON.
 #[pyfunction]
 pub(crate) fn catalogue() -> PyResult<String> {
     serde_json::to_string(&describe::all()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Times of rows: what they count, and options many of it a second has.
+/// Time values of rows, and their ticks per second.
 pub(crate) struct Times {
     pub(crate) values: Vec<i64>,
     pub(crate) per_second: f64,
@@ -144,7 +144,7 @@ pub(crate) struct IndicatorJob {
     pub(crate) threads: Option<usize>,
 }
 
-/// A column by its role's name.
+/// Bar field of a role name.
 pub(crate) fn field(role: &str) -> Option<Field> {
     Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(role))
 }
@@ -162,14 +162,14 @@ pub(crate) fn device(text: &str) -> PyResult<DeviceChoice> {
     }
 }
 
-/// Results, and what was done where (JSON) if a device was considered.
+/// Results, and the placement summary (JSON) if a device was considered.
 pub(crate) struct Computed {
     pub(crate) columns: Vec<Vec<f64>>,
     pub(crate) done: Option<String>,
 }
 
 impl IndicatorJob {
-    /// Computes it on the calling thread or on the pool.
+    /// Computes on the calling thread or on the pool.
     pub(crate) fn run(self, py: Python<'_>) -> PyResult<Computed> {
         let values = self.rows.saturating_mul(self.request.selection.columns.len());
         let reach = self.device == DeviceChoice::Gpu
@@ -253,7 +253,7 @@ impl IndicatorJob {
         };
         let access = forge.device_access(settings, places, self.device);
         let mut executor =
-            HybridExecutor::new(&self.request, options, &access).map_err(|e| errors::device(&e))?;
+            HybridExecutor::new(self.request.as_ref(), options, &access).map_err(|e| errors::device(&e))?;
         executor.run_into(series, outputs);
         Ok(serde_json::to_string(executor.summary()).ok())
     }
@@ -311,7 +311,7 @@ fn series<'a>(
     }
 }
 
-/// Computes a request for columns of NumPy; one array per column, and what was done where.
+/// Computes a request for NumPy columns; one array per output, and the placement summary.
 #[pyfunction]
 #[pyo3(signature = (request, columns, rows, codes, times, per_second, device, threads))]
 #[allow(clippy::too_many_arguments, reason = "the Python side has one call for it")]
@@ -336,16 +336,16 @@ pub(crate) fn indicators_arrays<'py>(
         request: request.inner.clone(),
         rows,
         fields,
-        codes: codes.map(copied),
-        times: times.map(|t| Times { values: copied(t), per_second }),
+        codes: codes.map(copy_to_vec),
+        times: times.map(|t| Times { values: copy_to_vec(t), per_second }),
         device: self::device(device)?,
         threads,
     };
     let computed = job.run(py)?;
-    Ok((computed.columns.into_iter().map(|column| owned(py, column)).collect(), computed.done))
+    Ok((computed.columns.into_iter().map(|column| into_numpy(py, column)).collect(), computed.done))
 }
 
-/// Computes a request for a table that Arrow's capsules bring; columns to be kept come first.
+/// Computes a request for an Arrow table; kept columns come first.
 #[pyfunction]
 #[pyo3(signature = (request, data, columns, by, time, keep, device, threads))]
 #[allow(clippy::too_many_arguments, reason = "the Python side has one call for it")]

@@ -15,7 +15,7 @@
 //! | `indicators.rs` | a request planned once, computed into result columns on the pool or a device |
 //! | `talib/table.rs`, `talib/mod.rs` | TA-Lib's functions, one row each; the call path |
 //! | `talib/unstable.rs`, `talib/variable.rs`, `talib/stream.rs` | unstable periods; variable-period averages; bar by bar |
-//! | `process.rs` | per-process thread pool and runtime; waiting that answers Ctrl-C |
+//! | `process.rs` | per-process thread pool and runtime; waits that answer Ctrl-C |
 //! | `forge.rs`, `ops.rs`, `workloads.rs`, `machine.rs`, `profiling.rs` | the facade as Python classes or JSON |
 
 mod arrays;

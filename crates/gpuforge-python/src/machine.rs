@@ -14,25 +14,25 @@ use gpuforge::{
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde::Serialize;
 
-use crate::process::{self, Machine, env};
+use crate::process::{self, ProcessRuntime, env};
 
-/// What Python reads.
+/// Serialises to JSON.
 pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-fn wrong(what: impl std::fmt::Display, hint: &str) -> PyErr {
+fn invalid(what: impl std::fmt::Display, hint: &str) -> PyErr {
     PyValueError::new_err(format!("{what}\n  hint: {hint}"))
 }
 
-/// The devices of this machine.
+/// Detects the devices of this machine, as JSON.
 #[pyfunction]
 pub(crate) fn detect(py: Python<'_>) -> PyResult<String> {
-    let Machine { settings, places, .. } = process::runtime(py);
+    let ProcessRuntime { settings, places, .. } = process::runtime(py);
     process::wait_for(py, move |_| json(&gpuforge::detect(&settings, &places, &env)))?
 }
 
-/// What is wrong with this machine.
+/// Runs the doctor's checks, as JSON.
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>, offline: bool, deep: bool) -> PyResult<String> {
     process::wait_for(py, move |_| {
@@ -40,14 +40,14 @@ pub(crate) fn doctor(py: Python<'_>, offline: bool, deep: bool) -> PyResult<Stri
     })?
 }
 
-/// What is known without waking a device: kernel files, and the cache where it holds.
-fn tier0(machine: &Machine) -> hardware::Inventory {
+/// Tier 0 detection, without waking a device: kernel files and the cache.
+fn tier0(machine: &ProcessRuntime) -> hardware::Inventory {
     let mut options = gpuforge::detection::options(&machine.settings, &machine.places, &env);
     options.tier0_only = true;
     hardware::detect(&options, &env)
 }
 
-/// The root cause in a log.
+/// Root cause of a log, as JSON.
 #[pyfunction]
 pub(crate) fn explain(py: Python<'_>, text: String) -> PyResult<String> {
     let machine = process::runtime(py);
@@ -67,13 +67,13 @@ pub(crate) fn explain(py: Python<'_>, text: String) -> PyResult<String> {
     })?
 }
 
-/// What is loaded, open and in use; loads nothing.
+/// Runtime status as JSON; loads nothing.
 #[pyfunction]
 pub(crate) fn status(py: Python<'_>) -> PyResult<String> {
     json(&process::runtime(py).forge.status())
 }
 
-/// Everything that was decided.
+/// Environment recommendation.
 #[derive(Serialize)]
 struct Choice<'a> {
     machine: &'a compat::HostSpec,
@@ -84,7 +84,7 @@ struct Choice<'a> {
     rejected: &'a [compat::Rejected],
 }
 
-/// What an environment is wanted for.
+/// Arguments of `recommend_env`.
 #[derive(FromPyObject)]
 pub(crate) struct Wanted {
     #[pyo3(item)]
@@ -105,25 +105,26 @@ pub(crate) struct Wanted {
 
 fn version(text: Option<&String>) -> PyResult<Option<Version>> {
     let read = |text: &String| {
-        text.parse().map_err(|_| wrong(format!("{text:?} is no version"), "numbers with dots, such as 3.12"))
+        text.parse()
+            .map_err(|_| invalid(format!("{text:?} is no version"), "numbers with dots, such as 3.12"))
     };
     text.map(read).transpose()
 }
 
-/// The build of a framework and the packages that fit a machine.
+/// Recommends a framework build and packages for a machine.
 #[pyfunction]
 pub(crate) fn recommend_env(py: Python<'_>, wanted: Wanted) -> PyResult<String> {
     let machine = process::runtime(py);
     process::wait_for(py, move |_| recommend(&machine, &wanted))?
 }
 
-fn recommend(here: &Machine, wanted: &Wanted) -> PyResult<String> {
-    let table = compat::load(Some(&here.places.data_dir)).value;
-    let (profiles, _) = profiles::load(Some(&here.places.data_dir));
+fn recommend(runtime: &ProcessRuntime, wanted: &Wanted) -> PyResult<String> {
+    let table = compat::load(Some(&runtime.places.data_dir)).value;
+    let (profiles, _) = profiles::load(Some(&runtime.places.data_dir));
     let profiles = profiles.value;
     let mut machine = match &wanted.gpu {
         Some(gpu) => host_spec::named(&table, gpu).map_err(|e| PyValueError::new_err(e.to_string()))?,
-        None => host_spec::from_inventory(&table, &tier0(here)),
+        None => host_spec::from_inventory(&table, &tier0(runtime)),
     };
     if let Some(platform) = &wanted.platform {
         machine.set_platform(platform).map_err(|e| PyValueError::new_err(e.to_string()))?;
@@ -134,34 +135,34 @@ fn recommend(here: &Machine, wanted: &Wanted) -> PyResult<String> {
     if wanted.cpu_only {
         machine = machine.without_gpu("cpu_only asks for the CPU");
     }
-    let name = wanted.framework.as_deref().unwrap_or_else(|| here.settings.default_framework());
+    let name = wanted.framework.as_deref().unwrap_or_else(|| runtime.settings.default_framework());
     let framework = table.framework(name).ok_or_else(|| {
         let names: Vec<&str> = table.framework.iter().map(|f| f.name.as_str()).collect();
-        wrong(format!("there is no framework {name:?}"), &format!("one of {}", names.join(", ")))
+        invalid(format!("there is no framework {name:?}"), &format!("one of {}", names.join(", ")))
     })?;
     let answer = compat::resolve(&table, framework, &machine, version(wanted.python.as_ref())?.as_ref());
     let best = answer.candidates.first().ok_or_else(|| {
         let why = answer.rejected.first().map_or_else(String::new, |r| format!("{} {}", r.build, r.reason));
-        wrong(format!("no build of {} runs on {}", framework.title, machine.platform()), &why)
+        invalid(format!("no build of {} runs on {}", framework.title, machine.platform()), &why)
     })?;
     let make = |profile: &profiles::Profile| {
         let plan = profiles::plan_env(&profiles, profile, best, &framework.import, &machine);
         let fit = profiles::fit(profile, &machine, &plan);
         (plan, fit, profile.good)
     };
-    let made = match &wanted.profile {
+    let chosen = match &wanted.profile {
         Some(name) => profiles.find(name).map(make),
-        // Of equal fits the one that asks for more: it makes use of the machine.
+        // Of equal fits the more demanding profile: it makes use of the machine.
         None => profiles
             .profile
             .iter()
             .map(make)
             .max_by(|(_, a, x), (_, b, y)| a.points.cmp(&b.points).then(x.total_cmp(y))),
     };
-    let (plan, fit, _) = made.ok_or_else(|| {
+    let (plan, fit, _) = chosen.ok_or_else(|| {
         let names: Vec<&str> = profiles.profile.iter().map(|p| p.name.as_str()).collect();
-        let asked = wanted.profile.as_deref().unwrap_or_default();
-        wrong(format!("there is no profile {asked:?}"), &format!("one of {}", names.join(", ")))
+        let name = wanted.profile.as_deref().unwrap_or_default();
+        invalid(format!("there is no profile {name:?}"), &format!("one of {}", names.join(", ")))
     })?;
     let (candidates, rejected) = (&answer.candidates, &answer.rejected);
     json(&Choice { machine: &machine, framework: &framework.name, plan, fit, candidates, rejected })

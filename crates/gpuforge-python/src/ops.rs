@@ -1,10 +1,10 @@
-//! Operations and tensors for Python: made by name, run by `Forge.run`.
+//! Operations and tensors for Python: constructed by name, run by `Forge.run`.
 
 use std::sync::Arc;
 
 use gpuforge::{
     ops::{self, Expr, Op as Operation, OpError},
-    runtime::tensor::{DType, Tensor as Numbers, TensorSpec},
+    runtime::tensor::{DType, Tensor as RuntimeTensor, TensorSpec},
 };
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::{
@@ -18,11 +18,11 @@ use crate::errors;
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 #[derive(Clone)]
 pub(crate) struct Tensor {
-    pub(crate) inner: Numbers,
+    pub(crate) inner: RuntimeTensor,
 }
 
 /// Dtypes by NumPy's names.
-const KINDS: [(&str, DType); 5] = [
+const DTYPES: [(&str, DType); 5] = [
     ("float32", DType::F32),
     ("float16", DType::F16),
     ("uint32", DType::U32),
@@ -31,29 +31,30 @@ const KINDS: [(&str, DType); 5] = [
 ];
 
 fn name_of(dtype: DType) -> &'static str {
-    KINDS.iter().find(|(_, kind)| *kind == dtype).map_or("uint8", |(name, _)| name)
+    DTYPES.iter().find(|(_, kind)| *kind == dtype).map_or("uint8", |(name, _)| name)
 }
 
 #[pymethods]
 impl Tensor {
-    /// Bytes of a contiguous array, with dtype and shape. They are copied once: a tensor never changes.
+    /// From the bytes of a contiguous array, with dtype and shape. Copied once: tensors are immutable.
     #[new]
     fn new(bytes: &Bound<'_, PyAny>, dtype: &str, shape: Vec<usize>) -> PyResult<Self> {
-        let kind = KINDS.iter().find(|(name, _)| *name == dtype).map(|(_, kind)| *kind);
+        let kind = DTYPES.iter().find(|(name, _)| *name == dtype).map(|(_, kind)| *kind);
         let kind = kind.ok_or_else(|| {
-            let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = DTYPES.iter().map(|(name, _)| *name).collect();
             PyTypeError::new_err(format!("no operation takes {dtype}\n  hint: one of {}", names.join(", ")))
         })?;
         let array = bytes.cast::<PyUntypedArray>()?;
         if !array.dtype().is_equiv_to(&u8::get_dtype(bytes.py())) || !array.is_c_contiguous() {
-            return Err(PyTypeError::new_err("a contiguous buffer is needed here"));
+            return Err(PyTypeError::new_err("a contiguous uint8 buffer is required"));
         }
         let array = bytes.cast::<PyArray1<u8>>()?;
         #[allow(unsafe_code, reason = "the borrow checks of the numpy crate know of no other arrays")]
         // SAFETY: the view ends with the copy, while the GIL is held.
         let data: Arc<[u8]> = unsafe { array.as_slice() }.map_or_else(|_| Arc::from([]), Arc::from);
         let spec = TensorSpec { dtype: kind, shape, tag: "python" };
-        let inner = Numbers::from_bytes(data, spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let inner =
+            RuntimeTensor::from_bytes(data, spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
         Ok(Tensor { inner })
     }
 
@@ -69,64 +70,64 @@ impl Tensor {
         name_of(self.inner.spec().dtype)
     }
 
-    /// Where its numbers are: host, device, both, nowhere.
+    /// Residency: host, device, both, nowhere.
     #[getter]
     fn residency(&self) -> String {
         format!("{:?}", self.inner.residency()).to_lowercase()
     }
 
-    /// Its bytes on the host; `None` while they are on a device only.
+    /// Bytes on the host; `None` while it is on a device only.
     fn host_bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u8>>> {
         self.inner.host().map(|bytes| PyArray1::from_slice(py, &bytes))
     }
 }
 
-/// An operation on tensors; making one computes nothing.
+/// A lazy operation on tensors.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 #[derive(Clone)]
 pub(crate) struct Op {
     pub(crate) inner: Arc<dyn Operation>,
 }
 
-/// Numbers and texts beside the tensors.
+/// Scalar arguments beside the tensors.
 #[derive(FromPyObject)]
-enum Extra {
-    Whole(u64),
+enum Scalar {
+    Integer(u64),
     Real(f64),
     Text(String),
 }
 
-impl Extra {
-    fn whole(&self) -> Option<u64> {
-        if let Extra::Whole(n) = self { Some(*n) } else { None }
+impl Scalar {
+    fn integer(&self) -> Option<u64> {
+        if let Scalar::Integer(n) = self { Some(*n) } else { None }
     }
 
     fn real(&self) -> Option<f32> {
         match self {
-            Extra::Whole(n) => Some(*n as f32),
-            Extra::Real(x) => Some(*x as f32),
-            Extra::Text(_) => None,
+            Scalar::Integer(n) => Some(*n as f32),
+            Scalar::Real(x) => Some(*x as f32),
+            Scalar::Text(_) => None,
         }
     }
 
     fn text(&self) -> Option<&str> {
-        if let Extra::Text(text) = self { Some(text) } else { None }
+        if let Scalar::Text(text) = self { Some(text) } else { None }
     }
 }
 
-/// Constructor of an operation.
-struct Made<'a> {
-    tensors: &'a [Numbers],
-    extra: &'a [Extra],
+/// Arguments of an operation.
+struct OpArgs<'a> {
+    tensors: &'a [RuntimeTensor],
+    extra: &'a [Scalar],
 }
 
-impl Made<'_> {
-    fn tensor(&self, at: usize) -> Option<&Numbers> {
+impl OpArgs<'_> {
+    fn tensor(&self, at: usize) -> Option<&RuntimeTensor> {
         self.tensors.get(at)
     }
 
-    fn whole(&self, at: usize) -> Option<usize> {
-        self.extra.get(at)?.whole().and_then(|n| usize::try_from(n).ok())
+    fn integer(&self, at: usize) -> Option<usize> {
+        self.extra.get(at)?.integer().and_then(|n| usize::try_from(n).ok())
     }
 
     fn real(&self, at: usize) -> Option<f32> {
@@ -134,18 +135,18 @@ impl Made<'_> {
     }
 
     fn map(&self) -> Result<Option<Arc<dyn Operation>>, OpError> {
-        let Some(text) = self.extra.first().and_then(Extra::text) else { return Ok(None) };
-        let names: Vec<&str> = self.extra.iter().skip(1).filter_map(Extra::text).collect();
+        let Some(text) = self.extra.first().and_then(Scalar::text) else { return Ok(None) };
+        let names: Vec<&str> = self.extra.iter().skip(1).filter_map(Scalar::text).collect();
         let expr = Expr::parse(text, &names)?;
-        let inputs: Vec<&Numbers> = self.tensors.iter().collect();
+        let inputs: Vec<&RuntimeTensor> = self.tensors.iter().collect();
         Ok(Some(Arc::new(ops::map(&expr, &inputs))))
     }
 }
 
-type Make = fn(&Made<'_>) -> Option<Arc<dyn Operation>>;
+type OpConstructor = fn(&OpArgs<'_>) -> Option<Arc<dyn Operation>>;
 
-/// One row for every operation: its name in Python, and how it is made.
-const ROWS: &[(&str, Make)] = &[
+/// One row per operation: Python name and constructor.
+const OPS: &[(&str, OpConstructor)] = &[
     ("matmul", |m| Some(Arc::new(ops::matmul(m.tensor(0)?, m.tensor(1)?)))),
     ("xor", |m| Some(Arc::new(ops::xor(m.tensor(0)?, m.tensor(1)?)))),
     ("sum", |m| Some(Arc::new(ops::sum(m.tensor(0)?)))),
@@ -165,27 +166,28 @@ const ROWS: &[(&str, Make)] = &[
     ("sort", |m| Some(Arc::new(ops::sort(m.tensor(0)?)))),
     ("sort_descending", |m| Some(Arc::new(ops::sort_descending(m.tensor(0)?)))),
     ("argsort", |m| Some(Arc::new(ops::argsort(m.tensor(0)?)))),
-    ("top_k", |m| Some(Arc::new(ops::top_k(m.tensor(0)?, m.whole(0)?)))),
-    ("bottom_k", |m| Some(Arc::new(ops::bottom_k(m.tensor(0)?, m.whole(0)?)))),
+    ("top_k", |m| Some(Arc::new(ops::top_k(m.tensor(0)?, m.integer(0)?)))),
+    ("bottom_k", |m| Some(Arc::new(ops::bottom_k(m.tensor(0)?, m.integer(0)?)))),
     ("gather", |m| Some(Arc::new(ops::gather(m.tensor(0)?, m.tensor(1)?)))),
-    ("histogram", |m| Some(Arc::new(ops::histogram(m.tensor(0)?, m.whole(0)?, m.real(1)?, m.real(2)?)))),
+    ("histogram", |m| Some(Arc::new(ops::histogram(m.tensor(0)?, m.integer(0)?, m.real(1)?, m.real(2)?)))),
     ("transpose", |m| Some(Arc::new(ops::transpose(m.tensor(0)?)))),
-    ("uniform", |m| Some(Arc::new(ops::uniform(m.whole(0)?, m.whole(1)? as u64, m.whole(2)? as u64)))),
-    ("normal", |m| Some(Arc::new(ops::normal(m.whole(0)?, m.whole(1)? as u64, m.whole(2)? as u64)))),
+    ("uniform", |m| Some(Arc::new(ops::uniform(m.integer(0)?, m.integer(1)? as u64, m.integer(2)? as u64)))),
+    ("normal", |m| Some(Arc::new(ops::normal(m.integer(0)?, m.integer(1)? as u64, m.integer(2)? as u64)))),
 ];
 
 #[pymethods]
 impl Op {
-    /// By the name of its row, its tensors, and what else it takes.
+    /// By name, tensors and scalar arguments.
     #[new]
-    fn new(name: &str, tensors: Vec<PyRef<'_, Tensor>>, extra: Vec<Extra>) -> PyResult<Self> {
-        let tensors: Vec<Numbers> = tensors.iter().map(|t| t.inner.clone()).collect();
-        let made = Made { tensors: &tensors, extra: &extra };
+    fn new(name: &str, tensors: Vec<PyRef<'_, Tensor>>, extra: Vec<Scalar>) -> PyResult<Self> {
+        let tensors: Vec<RuntimeTensor> = tensors.iter().map(|t| t.inner.clone()).collect();
+        let args = OpArgs { tensors: &tensors, extra: &extra };
         let inner = match name {
-            "map" => made.map().map_err(|e| errors::op(&e))?,
-            name => ROWS.iter().find(|(known, _)| *known == name).and_then(|(_, make)| make(&made)),
+            "map" => args.map().map_err(|e| errors::op(&e))?,
+            name => OPS.iter().find(|(known, _)| *known == name).and_then(|(_, make)| make(&args)),
         };
-        let inner = inner.ok_or_else(|| PyTypeError::new_err(format!("{name} cannot be made from these")))?;
+        let inner = inner
+            .ok_or_else(|| PyTypeError::new_err(format!("{name} cannot be built from these arguments")))?;
         // Invalid operations fail here, not when run.
         inner.outputs().map_err(|e| errors::op(&e))?;
         Ok(Op { inner })
@@ -197,7 +199,7 @@ impl Op {
         self.inner.name().to_owned()
     }
 
-    /// Kinds and shapes of its results.
+    /// Dtypes and shapes of the results.
     #[getter]
     fn outputs(&self) -> PyResult<Vec<(&'static str, Vec<usize>)>> {
         let specs = self.inner.outputs().map_err(|e| errors::op(&e))?;

@@ -1,4 +1,4 @@
-//! Per-process state: thread pool and runtime, both made anew in a forked child; waiting that answers Ctrl-C.
+//! Per-process state: thread pool and runtime, rebuilt in a forked child; waits that answer Ctrl-C.
 //!
 //! State is looked up only while the GIL is held. A fork holds the GIL too, so no child inherits a mutex that another thread
 //! had locked.
@@ -14,7 +14,7 @@ use std::{
 use gpuforge::{
     Forge,
     route::batch::CancelToken,
-    settings::{UserPaths, Settings},
+    settings::{Settings, UserPaths},
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -31,7 +31,7 @@ struct ProcessState {
 
 static STATE: Mutex<ProcessState> = Mutex::new(ProcessState { process: 0, pool: None, runtime: None });
 
-/// The runtime with the settings it was made from.
+/// The runtime with the settings it was built from.
 #[derive(Clone)]
 pub(crate) struct ProcessRuntime {
     pub(crate) forge: Forge,
@@ -65,21 +65,21 @@ fn state<T>(pick: impl FnOnce(&mut ProcessState) -> T) -> T {
     pick(&mut state)
 }
 
-/// The runtime of this process, made at its first use.
+/// The runtime of this process, created on first use.
 pub(crate) fn runtime(_: Python<'_>) -> ProcessRuntime {
     state(|state| state.runtime.get_or_insert_with(ProcessRuntime::new).clone())
 }
 
-/// The threads of this process, made at their first use.
+/// The thread pool of this process, created on first use.
 pub(crate) fn pool(_: Python<'_>) -> PyResult<Arc<ThreadPool>> {
     state(|state| match &state.pool {
         Some(pool) => Ok(pool.clone()),
         None => {
             let name = |i| format!("gpuforge-{i}");
-            let made = ThreadPoolBuilder::new().thread_name(name).build();
-            let made =
-                made.map_err(|e| PyRuntimeError::new_err(format!("no threads can be started: {e}")))?;
-            Ok(state.pool.insert(Arc::new(made)).clone())
+            let built = ThreadPoolBuilder::new().thread_name(name).build();
+            let built =
+                built.map_err(|e| PyRuntimeError::new_err(format!("no threads can be started: {e}")))?;
+            Ok(state.pool.insert(Arc::new(built)).clone())
         }
     })
 }
@@ -92,10 +92,10 @@ pub(crate) fn wait_for<T: Send + 'static>(
 ) -> PyResult<T> {
     let pool = pool(py)?;
     let cancel = CancelToken::default();
-    let theirs = cancel.clone();
+    let token = cancel.clone();
     let (send, mut receive) = mpsc::sync_channel(1);
     pool.spawn(move || {
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&theirs)));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&token)));
         // The receiver is gone if the caller was interrupted.
         let _ = send.send(done);
     });
@@ -105,7 +105,9 @@ pub(crate) fn wait_for<T: Send + 'static>(
         match got {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("a thread of gpuforge failed; this is a bug of ours"));
+                return Err(PyRuntimeError::new_err(
+                    "a gpuforge worker thread panicked; this is a bug in gpuforge",
+                ));
             }
             Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| cancel.cancel())?,
         }

@@ -18,7 +18,7 @@ thread_local! {
     static OPEN: RefCell<Vec<OwnedSpan>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Opens a span on this thread; returns how deep it is.
+/// Opens a span on this thread; returns its depth.
 #[pyfunction]
 pub(crate) fn span_enter(name: &str, category: &str) -> PyResult<usize> {
     let known = Category::ALL.into_iter().find(|c| c.as_str() == category);
@@ -36,7 +36,7 @@ pub(crate) fn span_enter(name: &str, category: &str) -> PyResult<usize> {
     }))
 }
 
-/// Closes the span of this depth, and those that were left open inside it.
+/// Closes the span of this depth, and those left open inside it.
 #[pyfunction]
 pub(crate) fn span_exit(depth: usize, bytes: Option<u64>) {
     OPEN.with_borrow_mut(|open| {
@@ -52,7 +52,7 @@ pub(crate) fn span_exit(depth: usize, bytes: Option<u64>) {
     });
 }
 
-/// Switches recording on or off.
+/// Enables or disables recording.
 #[pyfunction]
 pub(crate) fn profiler_enable(on: bool) {
     match on {
@@ -61,13 +61,13 @@ pub(crate) fn profiler_enable(on: bool) {
     }
 }
 
-/// Is it on?
+/// Whether recording is enabled.
 #[pyfunction]
 pub(crate) fn profiler_is_enabled() -> bool {
     Profiler::global().is_enabled()
 }
 
-/// Forgets what was recorded.
+/// Clears the recorded spans.
 #[pyfunction]
 pub(crate) fn profiler_reset(py: Python<'_>) {
     py.detach(|| drop(Profiler::global().drain()));
@@ -77,13 +77,13 @@ fn trace(py: Python<'_>) -> Trace {
     py.detach(|| Profiler::global().snapshot())
 }
 
-/// A row per name, as JSON.
+/// Summary per span name, as JSON.
 #[pyfunction]
 pub(crate) fn profiler_summary(py: Python<'_>) -> PyResult<String> {
     json(&trace(py).summary())
 }
 
-/// The names that took most, as JSON.
+/// Span names with the largest self time, as JSON.
 #[pyfunction]
 pub(crate) fn profiler_bottlenecks(py: Python<'_>, n: usize) -> PyResult<String> {
     json(&trace(py).bottlenecks(n))
@@ -95,13 +95,13 @@ pub(crate) fn profiler_json(py: Python<'_>) -> PyResult<String> {
     trace(py).to_json().map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-/// Writes the trace: what the file's ending says.
+/// Writes the trace; the format follows from the extension.
 #[pyfunction]
 pub(crate) fn profiler_write(py: Python<'_>, path: &str) -> PyResult<()> {
     trace(py).write_file(Path::new(path)).map_err(|e| PyOSError::new_err(e.to_string()))
 }
 
-/// The report as a page.
+/// The report as HTML.
 #[pyfunction]
 pub(crate) fn profiler_html(py: Python<'_>, title: &str) -> String {
     let trace = trace(py);

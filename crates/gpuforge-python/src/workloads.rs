@@ -1,4 +1,4 @@
-//! Grids and ball flights from Python: built once, asked often, numbers as arrays.
+//! Lattices and ball trajectories for Python.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use gpuforge::{
     workloads::{
         lattice::{self, Blocked, Grid, LatticeError, SearchResult, Searcher, Weights, xor_transform},
         trajectory::{
-            Air, Ball, Flights, Launch, IntegrationMethod, FlightModel, ShearProfile, FlightSetup, FlightSummary, TrajectoryError, Wind,
+            Air, Ball, FlightModel, FlightSetup, FlightSummary, Flights, IntegrationMethod, Launch,
+            ShearProfile, TrajectoryError, Wind,
         },
     },
 };
@@ -22,11 +23,11 @@ use crate::{
     process,
 };
 
-fn wrong(error: LatticeError) -> PyErr {
+fn lattice_error(error: LatticeError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// A grid with blocked cells and costs.
+/// A grid with blocked cells and weights.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 pub(crate) struct Lattice {
     inner: Arc<lattice::Lattice>,
@@ -34,7 +35,7 @@ pub(crate) struct Lattice {
 
 #[pymethods]
 impl Lattice {
-    /// Points per axis; blocked cells by number, or by a chance with a seed and cells that stay open; costs of cells.
+    /// Sizes per axis; blocked cells by index, or at random by probability and seed with cells kept open; cell weights.
     #[new]
     fn new(
         sizes: Vec<u64>,
@@ -42,38 +43,42 @@ impl Lattice {
         chance: Option<(f64, u64, Vec<u64>)>,
         weights: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let grid = Grid::rectangular(&sizes).map_err(wrong)?;
+        let grid = Grid::rectangular(&sizes).map_err(lattice_error)?;
         let mut inner = lattice::Lattice::new(grid.clone());
-        let mut closed = match chance {
-            Some((chance, seed, keep)) => Some(Blocked::random(&grid, chance, seed, &keep).map_err(wrong)?),
+        let mut blocked_cells = match chance {
+            Some((chance, seed, keep)) => {
+                Some(Blocked::random(&grid, chance, seed, &keep).map_err(lattice_error)?)
+            }
             None => None,
         };
         if let Some(cells) = blocked {
-            let mut all = closed.take().map_or_else(|| Blocked::none(&grid), Ok).map_err(wrong)?;
-            all.add(&cells).map_err(wrong)?;
-            closed = Some(all);
+            let mut all =
+                blocked_cells.take().map_or_else(|| Blocked::none(&grid), Ok).map_err(lattice_error)?;
+            all.add(&cells).map_err(lattice_error)?;
+            blocked_cells = Some(all);
         }
-        if let Some(closed) = closed {
-            inner = inner.block(closed).map_err(wrong)?;
+        if let Some(blocked_cells) = blocked_cells {
+            inner = inner.block(blocked_cells).map_err(lattice_error)?;
         }
         if let Some(weights) = weights {
             let values = Column::of(weights)?.slice().to_vec();
-            inner = inner.weigh(Weights::new(&grid, values).map_err(wrong)?).map_err(wrong)?;
+            inner =
+                inner.weigh(Weights::new(&grid, values).map_err(lattice_error)?).map_err(lattice_error)?;
         }
         Ok(Lattice { inner: Arc::new(inner) })
     }
 
-    /// The number of a cell by its coordinates.
+    /// Cell index of coordinates.
     fn cell(&self, coordinates: Vec<u64>) -> PyResult<u64> {
-        self.inner.grid().cell(&coordinates).map_err(wrong)
+        self.inner.grid().cell(&coordinates).map_err(lattice_error)
     }
 
-    /// The coordinates of a cell by its number.
+    /// Coordinates of a cell index.
     fn coordinates(&self, cell: u64) -> PyResult<Vec<u64>> {
-        self.inner.grid().coordinates(cell).map_err(wrong)
+        self.inner.grid().coordinates(cell).map_err(lattice_error)
     }
 
-    /// A shortest path: its cells, or none, and how it was found (JSON).
+    /// Shortest path: its cells, or none, and search statistics (JSON).
     fn path<'py>(
         &self,
         py: Python<'py>,
@@ -82,41 +87,42 @@ impl Lattice {
     ) -> PyResult<(Option<Bound<'py, PyArray1<u64>>>, String)> {
         let lattice = self.inner.clone();
         let route = process::wait_for(py, move |_| Searcher::new().path(&lattice, start, goal))?;
-        Ok(match route.map_err(wrong)? {
+        Ok(match route.map_err(lattice_error)? {
             SearchResult::Found(path) => {
-                let said = json!({ "cost": path.cost, "method": path.method, "expanded": path.expanded });
-                (Some(PyArray1::from_vec(py, path.cells)), said.to_string())
+                let summary_json =
+                    json!({ "cost": path.cost, "method": path.method, "expanded": path.expanded });
+                (Some(PyArray1::from_vec(py, path.cells)), summary_json.to_string())
             }
             SearchResult::NoPath(none) => (None, as_json(&none)?),
         })
     }
 
-    /// Steps from a cell to every other, as the bytes of whole numbers; routed.
+    /// Distances in steps from a cell to every other; routed.
     fn distances<'py>(&self, py: Python<'py>, source: u64) -> PyResult<Bound<'py, PyArray1<u32>>> {
-        let op = lattice::Distances::new(&self.inner, source).map_err(wrong)?;
+        let op = lattice::Distances::new(&self.inner, source).map_err(lattice_error)?;
         let forge = process::runtime(py).forge;
         let ran = process::wait_for(py, move |_| forge.run(op).map_err(errors::forge))??;
         Ok(PyArray1::from_vec(py, ran.to_vec::<u32>().map_err(|e| errors::op(&e))?))
     }
 
-    /// Its figures, as JSON.
+    /// Graph statistics, as JSON.
     fn analyse(&self, py: Python<'_>) -> PyResult<String> {
         let lattice = self.inner.clone();
-        as_json(&process::wait_for(py, move |_| lattice::analyse(&lattice))?.map_err(wrong)?)
+        as_json(&process::wait_for(py, move |_| lattice::analyse(&lattice))?.map_err(lattice_error)?)
     }
 }
 
-/// Bytes XOR a key; the key is made where none is given. Both are returned.
+/// XOR with a key; a random key is generated if none is given. Returns both.
 #[pyfunction]
 pub(crate) fn lattice_xor(data: Vec<u8>, key: Option<Vec<u8>>) -> PyResult<(Vec<u8>, Vec<u8>)> {
-    xor_transform(&data, key.as_deref()).map_err(wrong)
+    xor_transform(&data, key.as_deref()).map_err(lattice_error)
 }
 
-fn refused(error: TrajectoryError) -> PyErr {
+fn trajectory_error(error: TrajectoryError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// What is the same for all flights.
+/// Conditions shared by all flights.
 #[derive(FromPyObject)]
 pub(crate) struct Conditions {
     #[pyo3(item)]
@@ -149,7 +155,8 @@ pub(crate) struct Conditions {
 
 impl Conditions {
     fn model(&self) -> PyResult<FlightModel> {
-        let (ball, air, wind, usual) = (Ball::default(), Air::default(), Wind::default(), FlightSetup::default());
+        let (ball, air, wind, defaults) =
+            (Ball::default(), Air::default(), Wind::default(), FlightSetup::default());
         let profile = match self.wind_profile.as_deref() {
             None | Some("uniform") => ShearProfile::Uniform,
             Some("power") => ShearProfile::Power { exponent: 0.14 },
@@ -182,16 +189,16 @@ impl Conditions {
             method: match (self.step, self.tolerance) {
                 (Some(step), _) => IntegrationMethod::Rk4 { step },
                 (None, Some(tolerance)) => IntegrationMethod::Adaptive { tolerance },
-                (None, None) => usual.method,
+                (None, None) => defaults.method,
             },
-            ..usual
+            ..defaults
         };
-        setup.model().map_err(refused)
+        setup.model().map_err(trajectory_error)
     }
 }
 
-/// Flights of launches (six columns: speed, angle, azimuth, spin, tilt, height): the figures one after the other, and how each
-/// ended or why it is none.
+/// Flights of launches (six columns: speed, angle, azimuth, spin, tilt, height): one array per figure, and the status of each
+/// flight or why the launch is invalid.
 #[pyfunction]
 pub(crate) fn trajectory_fly<'py>(
     py: Python<'py>,
@@ -223,14 +230,14 @@ pub(crate) fn trajectory_fly<'py>(
     Ok((figures.into_iter().map(|column| PyArray1::from_vec(py, column)).collect(), ended))
 }
 
-/// Every step of one flight: time, place, velocity and spin, eight numbers each, one after the other.
+/// Every step of one flight: time, position, velocity and spin, eight values per step.
 #[pyfunction]
 pub(crate) fn trajectory_path<'py>(
     py: Python<'py>,
     launch: [f64; 6],
     conditions: Conditions,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let (_, path) = conditions.model()?.path(&Launch::of(launch)).map_err(refused)?;
+    let (_, path) = conditions.model()?.path(&Launch::of(launch)).map_err(trajectory_error)?;
     let point = |p: &gpuforge::workloads::trajectory::FlightPoint| {
         let ([x, y, z], [u, v, w]) = (p.position, p.velocity);
         [p.time, x, y, z, u, v, w, p.spin]

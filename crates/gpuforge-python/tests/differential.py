@@ -42,7 +42,7 @@ BATCH, LONGEST = 32, 100_000
 
 @dataclass(frozen=True)
 class Case:
-    """A directory with bars, a selection and what came of it."""
+    """A directory with bars, a selection and the expected result."""
 
     path: Path
 
@@ -75,7 +75,7 @@ class Case:
         return [name for name in self.expected.column_names if name not in KEYS]
 
     def command(self, program: str) -> str:
-        """What writes ``expected.parquet``, as a shell takes it."""
+        """Shell command that writes ``expected.parquet``."""
         words = [program, "indicators", str(self.bars), "-o", "expected.parquet"]
         words += ["--select", self.select] if self.select else []
         for line in self.define:
@@ -85,7 +85,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """How a comparison ended: nothing to say where it is equal."""
+    """Result of a comparison; empty if equal."""
 
     case: Case
     how: str
@@ -106,7 +106,7 @@ def doubles(column: Any) -> np.ndarray:
 
 
 def bits(column: np.ndarray) -> np.ndarray:
-    """The bits of numbers; every NaN is the same."""
+    """Bit patterns; NaNs are canonical."""
     return np.where(np.isnan(column), np.nan, column).view(np.int64)
 
 
@@ -128,7 +128,7 @@ def order(table: pa.Table) -> np.ndarray:
 
 
 def matched(have: pa.Table, want: pa.Table) -> tuple[np.ndarray, np.ndarray] | str:
-    """Rows of both that belong together; or why there are none."""
+    """Matching rows of both, or why they do not match."""
     if have.num_rows != want.num_rows:
         return f"{have.num_rows} rows instead of {want.num_rows}"
     left, right = order(have), order(want)
@@ -139,7 +139,7 @@ def matched(have: pa.Table, want: pa.Table) -> tuple[np.ndarray, np.ndarray] | s
 
 
 def differs(case: Case, have_keys: pa.Table, have: dict[str, np.ndarray]) -> str:
-    """The first difference; nothing where there is none."""
+    """The first difference, or an empty string."""
     want = case.expected
     if list(have) != case.columns:
         missing = [name for name in case.columns if name not in have]
@@ -166,7 +166,7 @@ def differs(case: Case, have_keys: pa.Table, have: dict[str, np.ndarray]) -> str
 
 
 class Bars:
-    """Bars of a file as every kind of table, each made once."""
+    """Bars of a file as every table type, each converted once."""
 
     def __init__(self, path: Path) -> None:
         self.table = parquet.read_table(path)
@@ -244,7 +244,7 @@ def numbers(result: Any) -> dict[str, np.ndarray]:
 
 
 def by_python(case: Case, kind: str) -> Outcome:
-    """Computes a case here."""
+    """Computes a case in this process."""
     import gpuforge
 
     outcome = Outcome(case, f"python ({kind})")
@@ -265,12 +265,12 @@ def by_python(case: Case, kind: str) -> Outcome:
 
 
 def name(text: str) -> str:
-    """An identifier of SQL."""
+    """Quotes a SQL identifier."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def text(value: object) -> str:
-    """A text of SQL."""
+    """Quotes a SQL string literal."""
     return "'" + str(value).replace("'", "''") + "'"
 
 
@@ -288,7 +288,7 @@ def query(cases: list[Case]) -> str:
 
 
 def run(words: list[str]) -> str:
-    """Runs a program; what it said where it failed."""
+    """Runs a program; returns its output if it failed."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     said = [line for line in done.stderr.splitlines() if line.strip()]
     return "" if done.returncode == 0 else f"exit code {done.returncode}: {said[0] if said else 'it said nothing'}"

@@ -22,7 +22,7 @@ fn every_function_is_in_the_catalogue() {
         let inputs: Vec<&str> = function.inputs.split_whitespace().collect();
         assert_eq!(inputs.len(), row.inputs.len(), "{}: {inputs:?} and {:?}", function.name, row.inputs);
     }
-    // The one that is made of others.
+    // Composed of others.
     assert_eq!(missing, ["MA"]);
 }
 

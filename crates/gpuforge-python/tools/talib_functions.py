@@ -1,4 +1,4 @@
-"""Writes python/gpuforge/talib/_functions.py from the table in the compiled half: `python tools/talib_functions.py`."""
+"""Writes python/gpuforge/talib/_functions.py from the table in the extension module: `python tools/talib_functions.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def default(param: dict[str, Any]) -> str:
-    """As it stands in the signature: TA-Lib's mark for "the default", or the default."""
+    """Default in the signature: TA-Lib's sentinel for "the default", or the value."""
     if param["shown"]:
         return repr(param["default"])
     return "-4e37" if param["real"] else "-(2**31)"

@@ -1,14 +1,14 @@
-"""Indicators over many series, a drop-in for TA-Lib, and the runtime that runs work where it is fastest.
+"""Technical indicators over many series, a drop-in for TA-Lib, and a runtime that routes work to the fastest device.
 
-Two lines are enough to begin with::
+To begin with::
 
     import gpuforge
     out = gpuforge.indicators(bars, "rsi(14), macd(12,26,9), bbands(20)")
 
-``bars`` is a pandas, Polars or pyarrow table, a DuckDB relation or a dict of NumPy arrays, and ``out`` is of the same kind.
+``bars`` is a pandas, Polars or pyarrow table, a DuckDB relation or a dict of NumPy arrays, and ``out`` is of the same type.
 A program that was written for TA-Lib runs unchanged after ``import gpuforge.talib as talib``.
 
-Nothing is loaded before it is used: importing this package loads no GPU library, and no NumPy.
+Imports are lazy: ``import gpuforge`` loads no GPU library and no NumPy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if _TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each name lives; its module is imported when the name is first used.
+# Lazy imports: module of each public name.
 _LAZY = {
     "Forge": "_runtime",
     "Lattice": "_lattice",

@@ -1,4 +1,4 @@
-"""The compiled half; what is public is in the package."""
+"""Compiled extension module (private); the public API is in the package."""
 
 from typing import Any, Callable, Sequence
 

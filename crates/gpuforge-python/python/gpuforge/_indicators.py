@@ -1,4 +1,4 @@
-"""Table adapters of ``gpuforge.indicators``: one row of ``_KINDS`` per kind of input (pandas, Polars, Arrow, DuckDB, NumPy)."""
+"""Table adapters of ``gpuforge.indicators``: one row of ``_ADAPTERS`` per table type (pandas, Polars, Arrow, DuckDB, NumPy)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Data = TypeVar("Data")
 Defined = Mapping[str, str]
 
-#: Plans that are kept; a selection that is used again is not planned again.
-_KEPT = 128
+#: Capacity of the plan cache.
+_PLAN_CACHE = 128
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_PLAN_CACHE)
 def _request(select: str, define: tuple[str, ...], convention: str) -> _gpuforge.Request:
     return _gpuforge.Request(select, list(define), convention)
 
@@ -41,16 +41,16 @@ def indicators(
     """Compute indicators for every row of a table; the result has the rows of ``data`` in their order.
 
     ``data`` is a pandas or Polars frame, a pyarrow table or record batch, a DuckDB relation, anything else that offers
-    ``__arrow_c_stream__``, or a dict of NumPy arrays; the result is of the same kind. Zero-copy for float64 that is contiguous
+    ``__arrow_c_stream__``, or a dict of NumPy arrays; the result is of the same type. Zero-copy for float64 that is contiguous
     and aligned; other layouts and types are copied once.
 
-    ``select`` is what the command line takes: ``"rsi(14), macd(12,26,9).signal, ema(5) - ema(20)"``, ``"group:momentum"``,
-    ``"set:classic111"``, ``"all"``; a list is joined. ``define`` gives names to expressions of your own, which may then be
+    ``select`` has the syntax of the command line: ``"rsi(14), macd(12,26,9).signal, ema(5) - ema(20)"``, ``"group:momentum"``,
+    ``"set:classic111"``, ``"all"``; a list is joined. ``define`` names expressions of your own, which may then be
     selected; without ``select`` all of them are.
 
-    ``by`` names the column whose values part the rows into series, ``time`` the one that orders them. Where they are not
-    given, columns of a usual name (``symbol``, ``ticker``, ``date``, ``timestamp``, ...) are taken; ``False`` is for none.
-    ``columns`` names others: ``{"close": "px_last"}``.
+    ``by`` names the column that groups rows into series, ``time`` the one that orders them. By default, columns with common
+    names (``symbol``, ``ticker``, ``date``, ``timestamp``, ...) are used; ``False`` disables this. ``columns`` maps the others:
+    ``{"close": "px_last"}``.
 
     ``keep`` lists columns of ``data`` that come first in the result; a DuckDB relation, whose rows have no order, keeps its
     keys. ``device`` is ``"auto"`` (where it is predicted to be fastest), ``"cpu"`` or ``"gpu"``; ``convention`` is ``"talib"``
@@ -68,7 +68,7 @@ def indicators(
     request = _request(text, defined, convention)
     named = [(str(role), str(name)) for role, name in (columns or {}).items()]
     call = _Call(request, by, time, device, named, keep, threads)
-    for fits, compute in _KINDS:
+    for fits, compute in _ADAPTERS:
         if fits(data):
             result: Data = compute(data, call)
             return result
@@ -102,7 +102,7 @@ def catalogue(group: str | None = None) -> list[dict[str, Any]]:
 
 
 class _Call:
-    """What was asked for, whatever the data."""
+    """Arguments of a call, independent of the table type."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Call:
         if isinstance(keep, str):
             raise TypeError(f"keep must be a list of names, not {keep!r}\n  hint: keep=[{keep!r}]")
         if threads is not None and threads < 1:
-            raise ValueError(f"threads is {threads}, at least 1 is needed")
+            raise ValueError(f"threads is {threads}, it must be at least 1")
         self.request, self.device, self.columns = request, device, columns
         self.by, self.time, self.keep, self.threads = by, time, keep, threads
 
@@ -131,11 +131,11 @@ class _Call:
         table, done = _gpuforge.indicators_arrow(
             self.request, data, self.columns, by, time, kept, self.device, self.threads
         )
-        _tell(done)
+        _log(done)
         return table
 
     def roles(self, names: list[str]) -> dict[str, int]:
-        """Positions of the columns that are read, by their roles."""
+        """Positions of the columns that are read, by role."""
         named = list(self.columns)
         for role, key in (("symbol", self.by), ("time", self.time)):
             if isinstance(key, str):
@@ -147,7 +147,7 @@ class _Call:
         return roles
 
     def arrays(self, get: Mapping[str, Any], roles: Mapping[str, str]) -> list[NDArray[np.float64]]:
-        """Computes columns of NumPy; ``roles`` names the column of each role."""
+        """Computes NumPy columns; ``roles`` names the column of each role."""
         rows: int | None = None
         fields: list[tuple[str, Any]] = []
         codes = times = None
@@ -165,23 +165,23 @@ class _Call:
                 length = len(column)
             if rows is not None and length != rows:
                 raise ColumnError(
-                    f"column `{name}` has {length} rows, those before it have {rows}\n"
-                    "  hint: all columns of a table are of one length"
+                    f"column `{name}` has {length} rows, the others have {rows}\n"
+                    "  hint: all columns must have the same length"
                 )
             rows = length
         results, done = _gpuforge.indicators_arrays(
             self.request, fields, rows or 0, codes, times, per_second, self.device, self.threads
         )
-        _tell(done)
+        _log(done)
         return results
 
 
-#: Fallbacks from JIT code to the kernels that were warned of.
+#: Number of JIT fallbacks already warned about.
 _warned = 0
 
 
 def _warn_of_fallbacks() -> None:
-    """Warns once of every plan whose JIT code was given up; its numbers are the kernels' and right."""
+    """Warns once per plan that fell back from JIT code to the kernels; its results are correct."""
     global _warned
     reasons = _gpuforge.jit_fallbacks()
     if len(reasons) > _warned:
@@ -192,8 +192,8 @@ def _warn_of_fallbacks() -> None:
         _warned = len(reasons)
 
 
-def _tell(done: str | None) -> None:
-    """Says through ``logging`` what was done where, if a device was thought of."""
+def _log(done: str | None) -> None:
+    """Logs the placement, if a device was considered."""
     _warn_of_fallbacks()
     if done is not None:
         from gpuforge._logging import computed
@@ -202,7 +202,7 @@ def _tell(done: str | None) -> None:
 
 
 def _numbers(name: str, column: Any) -> NDArray[np.float64]:
-    """Float64 in native byte order; strides and alignment are as they were, and looked at where the array is read."""
+    """Float64 in native byte order; strides and alignment are unchanged and handled when the array is read."""
     import numpy as np
 
     if isinstance(column, np.ma.MaskedArray):
@@ -211,11 +211,11 @@ def _numbers(name: str, column: Any) -> NDArray[np.float64]:
     if not isinstance(column, np.ndarray):
         column = np.asarray(column)
     if column.ndim != 1:
-        raise ColumnError(f"column `{name}` has {column.ndim} dimensions, one is needed")
+        raise ColumnError(f"column `{name}` has {column.ndim} dimensions, expected one")
     if column.dtype.kind not in "biuf":
         raise TypeError(
             f"column `{name}` holds {column.dtype}, not numbers\n"
-            f"  hint: data[{name!r}].astype(float), if they are numbers in disguise"
+            f"  hint: data[{name!r}].astype(float), if they are numbers stored as text"
         )
     if column.dtype != np.dtype(np.float64) or not column.dtype.isnative:
         column = column.astype(np.float64)
@@ -225,7 +225,7 @@ def _numbers(name: str, column: Any) -> NDArray[np.float64]:
 
 
 def _codes(name: str, column: Any) -> NDArray[np.int64]:
-    """A number for every key."""
+    """Integer codes of the keys."""
     import numpy as np
 
     pandas = sys.modules.get("pandas")
@@ -233,22 +233,22 @@ def _codes(name: str, column: Any) -> NDArray[np.int64]:
         return np.asarray(pandas.factorize(column)[0], dtype=np.int64)
     keys = np.asarray(column)
     if keys.ndim != 1:
-        raise ColumnError(f"column `{name}` has {keys.ndim} dimensions, one is needed")
+        raise ColumnError(f"column `{name}` has {keys.ndim} dimensions, expected one")
     if keys.dtype.kind in "iu":
         return keys.astype(np.int64)
     try:
         codes = np.unique(keys, return_inverse=True)[1]
     except TypeError as error:
-        raise TypeError(f"column `{name}` cannot be keys of series: {error}") from error
+        raise TypeError(f"column `{name}` cannot be used as series keys: {error}") from error
     return codes.astype(np.int64)
 
 
-#: Units of times that a second has.
+#: Ticks per second of NumPy's time units.
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "D": 1.0 / 86_400.0, "h": 1.0 / 3600.0, "m": 1.0 / 60.0}
 
 
 def _times(name: str, column: Any) -> tuple[NDArray[np.int64], float]:
-    """Whole numbers in the order of time, and how many of them a second has."""
+    """Times as int64 ticks, and ticks per second."""
     import numpy as np
 
     if hasattr(column, "dt") and hasattr(column, "to_numpy"):
@@ -264,7 +264,7 @@ def _times(name: str, column: Any) -> tuple[NDArray[np.int64], float]:
         if count != 1 or unit not in _PER_SECOND:
             times, unit = times.astype("datetime64[us]"), "us"
         if np.isnat(times).any():
-            raise ColumnError(f"column `{name}` has times that are not known (NaT)\n  hint: drop those rows")
+            raise ColumnError(f"column `{name}` has missing times (NaT)\n  hint: drop those rows")
         return times.astype(np.int64), _PER_SECOND[unit]
     if times.dtype.kind in "iu":
         return times.astype(np.int64), 1.0
@@ -274,7 +274,7 @@ def _times(name: str, column: Any) -> tuple[NDArray[np.int64], float]:
 
 
 def _of(module: str, *names: str) -> Any:
-    """Is it one of these types? Asks only modules that are loaded: whoever has such an object has loaded its module."""
+    """Type check against an optional module, without importing it: whoever has such an object has loaded its module."""
 
     def fits(data: object) -> bool:
         loaded = sys.modules.get(module)
@@ -304,7 +304,7 @@ def _pandas(data: Any, call: _Call) -> Any:
     names = [str(name) for name in data.columns]
     names += [name for name in levels if name not in names]
     if isinstance(data.index, pandas.DatetimeIndex) and call.time is None and not _has_time(names, call):
-        # An index of times without a name is the time.
+        # An unnamed DatetimeIndex is the time column.
         levels["time"] = 0
         names.append("time")
     get = _PandasColumns(data, levels)
@@ -318,12 +318,12 @@ def _has_time(names: list[str], call: _Call) -> bool:
     try:
         return "time" in call.roles(names)
     except ColumnError:
-        # Something is missing; if it is not the time, the next look says so.
+        # A required column is missing; the next resolve reports it.
         return False
 
 
 class _PandasColumns(Mapping[str, Any]):
-    """Columns and levels of the index by name; doubles without a copy."""
+    """Columns and index levels by name; float64 is zero-copy."""
 
     def __init__(self, data: Any, levels: Mapping[str, int]) -> None:
         self._data, self._levels = data, levels
@@ -364,14 +364,14 @@ def _pyarrow(data: Any, call: _Call) -> Any:
 
 
 def _aligned(pyarrow: Any, data: Any) -> Any:
-    """Copies text columns whose offsets are unaligned, as those of an IPC message at an odd address are.
+    """Copies string columns with unaligned offsets, such as those of an IPC message at an odd address.
 
-    Arrow in Rust copies unaligned numbers by itself, but reads the last offset of texts before that.
+    Arrow in Rust realigns numeric buffers by itself, but reads the last string offset before that.
     """
     for at, field in enumerate(data.schema):
         column = data.column(at)
         chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]
-        if not any(_is_odd(pyarrow, chunk) for chunk in chunks):
+        if not any(_is_unaligned(pyarrow, chunk) for chunk in chunks):
             continue
         plain = column.cast(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else column
         copy = plain.take(pyarrow.array(range(len(plain)), pyarrow.int64()))
@@ -380,11 +380,11 @@ def _aligned(pyarrow: Any, data: Any) -> Any:
     return data
 
 
-def _is_odd(pyarrow: Any, chunk: Any) -> bool:
-    """Has it offsets, or has its dictionary, and are they unaligned?"""
+def _is_unaligned(pyarrow: Any, chunk: Any) -> bool:
+    """Whether its offsets, or those of its dictionary, are unaligned."""
     kinds = pyarrow.types
     if kinds.is_dictionary(chunk.type):
-        return _is_odd(pyarrow, chunk.dictionary)
+        return _is_unaligned(pyarrow, chunk.dictionary)
     with_offsets = (
         kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary, kinds.is_list, kinds.is_large_list
     )
@@ -401,16 +401,16 @@ def _any_arrow(data: Any, call: _Call) -> Any:
     return call.arrow(data, call.keep or ())
 
 
-def _speaks_arrow(data: object) -> bool:
+def _has_arrow_capsule(data: object) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-#: Who takes what, and how; the first that fits.
-_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Call], Any]], ...] = (
+#: Adapters by table type; the first match is used.
+_ADAPTERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Call], Any]], ...] = (
     (lambda data: isinstance(data, Mapping), _dict),
     (_of("pandas", "DataFrame"), _pandas),
     (_of("polars", "DataFrame", "LazyFrame"), _polars),
     (_of("pyarrow", "Table", "RecordBatch"), _pyarrow),
     (_of("duckdb", "DuckDBPyRelation"), _duckdb),
-    (_speaks_arrow, _any_arrow),
+    (_has_arrow_capsule, _any_arrow),
 )

@@ -15,9 +15,9 @@ Cell = Union[int, Sequence[int]]
 
 
 class Lattice:
-    """A grid of any dimension: ``Lattice((100, 100))``, or ``Lattice(4, size=10)`` for ten points on each of four axes.
+    """A grid of any dimension: ``Lattice((100, 100))``, or ``Lattice(4, size=10)`` for four axes of ten points.
 
-    ``blocked`` lists cells that cannot be entered, or is the chance that one cannot; ``weights`` are costs of entering cells.
+    ``blocked`` lists blocked cells, or is the probability that a cell is blocked; ``weights`` are the costs of entering cells.
 
     >>> import gpuforge
     >>> grid = gpuforge.Lattice((5, 5), blocked=[(1, 0), (1, 1), (1, 2), (1, 3)])
@@ -41,9 +41,9 @@ class Lattice:
         plain = _gpuforge.Lattice(list(self.shape), None, None, None)
         chance, cells = None, None
         if isinstance(blocked, float):
-            chance = (blocked, seed, [_number(plain, cell) for cell in keep])
+            chance = (blocked, seed, [_cell_index(plain, cell) for cell in keep])
         elif blocked is not None:
-            cells = [_number(plain, cell) for cell in blocked]
+            cells = [_cell_index(plain, cell) for cell in blocked]
         if weights is not None:
             import numpy as np
 
@@ -51,21 +51,21 @@ class Lattice:
         self._inner = _gpuforge.Lattice(list(self.shape), cells, chance, weights)
 
     def path(self, start: Cell, goal: Cell) -> NDArray[np.int64] | None:
-        """A shortest path as rows of coordinates; ``None`` where there is none."""
+        """Shortest path as rows of coordinates; ``None`` if there is none."""
         import numpy as np
 
-        cells, _ = self._inner.path(_number(self._inner, start), _number(self._inner, goal))
+        cells, _ = self._inner.path(_cell_index(self._inner, start), _cell_index(self._inner, goal))
         if cells is None:
             return None
         return np.stack(np.unravel_index(cells.astype(np.int64), self.shape), axis=1)
 
     def distances(self, source: Cell) -> NDArray[np.uint32]:
-        """Steps from a cell to every other, in the shape of the grid; the largest integer where no path leads."""
-        found = self._inner.distances(_number(self._inner, source))
+        """Distances in steps from a cell to every other, in the shape of the grid; the largest integer if unreachable."""
+        found = self._inner.distances(_cell_index(self._inner, source))
         return found.reshape(self.shape)
 
     def analyse(self) -> Record:
-        """Components, diameter or its bounds, degrees."""
+        """Graph statistics: components, diameter or its bounds, degrees."""
         return Record.read(self._inner.analyse())
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Lattice:
 
 
 def xor(data: bytes, key: bytes | None = None) -> tuple[bytes, bytes]:
-    """Bytes XOR a key that repeats; the key is made where none is given. Both are returned.
+    """XOR with a repeating key; a random key is generated if none is given. Returns both.
 
     >>> hidden, key = xor(b"text")
     >>> xor(hidden, key)[0]
@@ -87,5 +87,5 @@ def _axes(shape: int | Sequence[int]) -> Sequence[int]:
     return [shape] if isinstance(shape, int) else shape
 
 
-def _number(lattice: _gpuforge.Lattice, cell: Cell) -> int:
+def _cell_index(lattice: _gpuforge.Lattice, cell: Cell) -> int:
     return cell if isinstance(cell, int) else lattice.cell([int(c) for c in cell])

@@ -10,7 +10,7 @@ logger = logging.getLogger("gpuforge")
 
 
 def computed(done: str) -> None:
-    """Where indicators were computed."""
+    """Logs where indicators were computed."""
     if not logger.isEnabledFor(logging.WARNING) and not logger.isEnabledFor(logging.DEBUG):
         return
     report: dict[str, Any] = json.loads(done)

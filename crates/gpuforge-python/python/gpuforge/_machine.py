@@ -1,4 +1,4 @@
-"""detect, doctor, explain, recommend_env and status: the facade's answers as records."""
+"""detect, doctor, explain, recommend_env and status: the facade's JSON as records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuforge._records import Record
 
 
 class Gpu(Record):
-    """A device."""
+    """A GPU."""
 
     name: str | None
     vendor: str
@@ -19,7 +19,7 @@ class Gpu(Record):
 
 
 class Inventory(Record):
-    """What the machine has; ``gpus`` may be empty, ``best`` is ``None`` then."""
+    """Hardware inventory; ``best`` is ``None`` without a GPU."""
 
     gpus: list[Gpu]
     cpu: Record | None
@@ -30,7 +30,7 @@ class Inventory(Record):
 
 
 class Check(Record):
-    """A check of the doctor."""
+    """One check of the doctor."""
 
     id: str
     status: str
@@ -40,14 +40,14 @@ class Check(Record):
 
 
 class Diagnosis(Record):
-    """What the doctor found."""
+    """Result of all checks."""
 
     checks: list[Check]
     _KINDS = {"checks": Check}
 
     @property
     def problems(self) -> list[Check]:
-        """Checks that found something, the worst first."""
+        """Checks that failed, most severe first."""
         order = ["critical", "error", "warning"]
         found = [check for check in self.checks if check.status in order]
         return sorted(found, key=lambda check: order.index(check.status))
@@ -60,7 +60,7 @@ class Diagnosis(Record):
 
 
 class Cause(Record):
-    """A cause that explains a log."""
+    """A root cause."""
 
     id: str
     title: str
@@ -72,7 +72,7 @@ class Cause(Record):
 
 
 class Explanation(Record):
-    """What a log means; ``root`` is ``None`` where no known cause was found."""
+    """Explanation of a log; ``root`` is ``None`` if no known cause was found."""
 
     root: Cause | None
     also: list[Record]
@@ -81,7 +81,7 @@ class Explanation(Record):
 
 
 class Recommendation(Record):
-    """The build and the packages that fit a machine, and why."""
+    """Recommended build and packages for a machine, and why."""
 
     machine: Record
     framework: str
@@ -94,7 +94,7 @@ class Recommendation(Record):
 
 
 class Status(Record):
-    """What is loaded, open and in use."""
+    """Runtime status: loaded components, open device."""
 
     components: list[Record]
     device: Record | None
@@ -106,7 +106,7 @@ class Status(Record):
 
 
 def detect() -> Inventory:
-    """Every device of this machine, and which would be used.
+    """Detects the devices of this machine, and which one would be used.
 
     >>> import gpuforge
     >>> machine = gpuforge.detect()
@@ -117,7 +117,7 @@ def detect() -> Inventory:
 
 
 def doctor(*, offline: bool = False, deep: bool = False) -> Diagnosis:
-    """What is wrong with this machine, what shows it, and what to do. ``offline`` asks no host.
+    """Diagnoses this machine: problems, evidence and fixes. ``offline`` makes no network requests.
 
     >>> import gpuforge
     >>> report = gpuforge.doctor(offline=True)
@@ -128,7 +128,7 @@ def doctor(*, offline: bool = False, deep: bool = False) -> Diagnosis:
 
 
 def explain(text: str) -> Explanation:
-    """The root cause in a log, with what to do about it.
+    """Finds the root cause of a log, with steps to fix it.
 
     >>> import gpuforge
     >>> found = gpuforge.explain("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB")
@@ -152,9 +152,9 @@ def recommend_env(
     platform: str | None = None,
     cpu_only: bool = False,
 ) -> Recommendation:
-    """Which build of a framework, and which packages, fit this machine or another one.
+    """Recommends a framework build and packages for this machine or another one.
 
-    ``gpu`` plans for another machine: ``"RTX 4090"``, ``"aws:g5.xlarge"``; ``driver`` and ``platform`` are then its own.
+    ``gpu`` plans for another machine: ``"RTX 4090"``, ``"aws:g5.xlarge"``; ``driver`` and ``platform`` then describe that machine.
 
     >>> import gpuforge
     >>> choice = gpuforge.recommend_env("pytorch", gpu="RTX 4090", driver="580.95.05", platform="linux-x86_64")
@@ -174,7 +174,7 @@ def recommend_env(
 
 
 def status() -> Status:
-    """What is loaded, open and in use; loads nothing.
+    """Runtime status; loads nothing.
 
     >>> import gpuforge
     >>> {part.name for part in gpuforge.status().components} >= {"inventory", "router"}

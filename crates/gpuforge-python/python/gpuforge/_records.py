@@ -1,4 +1,4 @@
-"""Records: JSON answers as objects with attributes, ``.to_dict()`` and a readable ``repr``; unknown is ``None``."""
+"""Records: JSON documents as objects with attributes, ``.to_dict()`` and a readable ``repr``; unknown is ``None``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Self = TypeVar("Self", bound="Record")
 
 
 class Record:
-    """Attributes by name. A subclass annotates those that are promised, and says in one line what it is."""
+    """Immutable record over a JSON object. A subclass annotates the stable attributes."""
 
     __slots__ = ("_data",)
 
@@ -21,9 +21,9 @@ class Record:
         """From JSON."""
         return cls(json.loads(text))
 
-    #: Which attributes are records of their own.
+    #: Record types of nested attributes.
     _KINDS: dict[str, type[Record]] = {}
-    #: Which attributes ``repr`` shows, if not all.
+    #: Attributes shown by ``repr``, if not all.
     _SHOWN: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -35,10 +35,10 @@ class Record:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} does not change: {name!r} cannot be set")
+        raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be set")
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy as plain dicts and lists."""
+        """Deep copy as plain dicts and lists."""
         import copy
 
         return copy.deepcopy(self._data)
@@ -72,7 +72,7 @@ def _wrapped(value: Any, kind: type[Record]) -> Any:
 
 
 def _short(value: Any) -> str:
-    """One line, however much there is."""
+    """One-line representation."""
     if isinstance(value, list) and len(value) > 4:
         return f"[{len(value)} items]"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``Forge``: runs operations of ``gpuforge.ops`` on the backend that a measurement says is fastest."""
+"""``Forge``: runs operations of ``gpuforge.ops`` on the backend that its cost model predicts to be fastest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Decision(Record):
-    """Where something runs, at what predicted price, and why."""
+    """Routing decision: backend, predicted cost, reason."""
 
     place: str
     index: int
@@ -27,7 +27,7 @@ class Decision(Record):
 
 
 class Report(Record):
-    """What a run took, beside what was expected."""
+    """Run report: measured and predicted time."""
 
     place: str
     seconds: float
@@ -40,7 +40,7 @@ class Report(Record):
 
 
 class BatchStats(Record):
-    """What a batch took."""
+    """Batch statistics."""
 
     items: int
     failed: int
@@ -50,28 +50,28 @@ class BatchStats(Record):
 
 
 class Result:
-    """Results of an operation, with where they came from and why."""
+    """Results of an operation, with report and routing decision."""
 
     def __init__(self, forge: Forge, ran: _gpuforge.Ran) -> None:
         self._forge, self._ran = forge, ran
 
     @property
     def report(self) -> Report:
-        """What it took."""
+        """Run report."""
         return Report.read(self._ran.report)
 
     @property
     def decision(self) -> Decision:
-        """Where it was sent and why."""
+        """Routing decision."""
         return self.report.decision
 
     @property
     def outputs(self) -> list[Tensor]:
-        """All results."""
+        """All outputs."""
         return [Tensor(inner, self._forge._bring) for inner in self._ran.outputs]
 
     def numpy(self, output: int = 0) -> NDArray[Any]:
-        """A result as an array."""
+        """An output as an array."""
         return self.outputs[output].numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -90,18 +90,18 @@ class Result:
 
 
 class Batch(Sequence[Any]):
-    """Results in the order of the operations; one that failed raises when it is asked for."""
+    """Results in input order; a failed one raises when accessed."""
 
     def __init__(self, results: list[Any], stats: BatchStats) -> None:
         self._results, self._stats = results, stats
 
     def stats(self) -> BatchStats:
-        """What the batch took."""
+        """Batch statistics."""
         return self._stats
 
     @property
     def errors(self) -> list[BaseException | None]:
-        """Why each has no result; ``None`` where it has one."""
+        """Exception of each operation; ``None`` if it succeeded."""
         return [result if isinstance(result, BaseException) else None for result in self._results]
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class Memory:
         self._inner = inner
 
     def can_allocate(self, size: int) -> bool:
-        """Would ``size`` bytes fit now? Opens the device."""
+        """Whether ``size`` bytes fit now. Opens the device."""
         return self.why_not(size) is None
 
     def why_not(self, size: int) -> str | None:
@@ -134,27 +134,27 @@ class Memory:
         return self._inner.can_allocate(size)
 
     def cleanup(self) -> int:
-        """Gives idle memory back; how many bytes that were."""
+        """Frees idle pool memory; returns the bytes."""
         return self._inner.cleanup()
 
     def stats(self) -> Record | None:
-        """What it holds; ``None`` while no device is open."""
+        """Memory statistics; ``None`` while no device is open."""
         text = self._inner.memory_stats()
         return None if text is None else Record.read(text)
 
     def on_pressure(self, listener: Callable[[Record], object]) -> bool:
-        """Calls ``listener`` with every change of pressure; ``False`` where there is no device."""
+        """Calls ``listener`` on every change of memory pressure; ``False`` without a device."""
         return self._inner.on_pressure(lambda text: listener(Record.read(text)))
 
 
 class Scope:
-    """Tensors that stay on the device until the scope ends."""
+    """Keeps results on the device until the scope ends."""
 
     def __init__(self, forge: Forge) -> None:
         self._forge, self._kept = forge, list[Result]()
 
     def run(self, op: Op, *, device: str | None = None) -> Result:
-        """Runs an operation whose results stay where they were made."""
+        """Runs an operation and keeps its results on the device."""
         result = self._forge.run(op, device=device, stays=True)
         self._kept.append(result)
         return result
@@ -163,17 +163,17 @@ class Scope:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Numbers that somebody still holds come home first.
+        # Download results that are still referenced.
         for result in self._kept:
             for tensor in result.outputs:
-                tensor._home()
+                tensor._download()
         self._kept.clear()
 
 
 class Forge:
-    """The runtime. Making one costs microseconds and loads no GPU library; work opens what it needs.
+    """The runtime. Creating one is cheap and loads no GPU library; the first run opens what it needs.
 
-    Keywords are settings, as ``gpuforge config list`` has them, over those of the user's file: ``Forge(device="cpu")``,
+    Keywords are settings (``gpuforge config list``) that override the user's file: ``Forge(device="cpu")``,
     ``Forge(memory_limit="2GiB")``.
 
     >>> import gpuforge, numpy as np
@@ -192,15 +192,15 @@ class Forge:
         self._inner = _gpuforge.Forge(list(self._settings.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._settings,)
+        return _unpickle, (self._settings,)
 
     def run(self, op: Op, *, device: str | None = None, stays: bool = False) -> Result:
-        """Runs an operation where it is predicted to be fastest, and learns from what it took.
+        """Runs an operation where it is predicted to be fastest, and updates the cost model.
 
-        ``device`` is ``"auto"``, ``"cpu"``, ``"gpu"`` or ``"gpu:N"``; ``stays`` leaves results on the device.
+        ``device`` is ``"auto"``, ``"cpu"``, ``"gpu"`` or ``"gpu:N"``; ``stays`` keeps results on the device.
         """
         result = Result(self, self._inner.run(_op(op), device, stays))
-        _tell(op, result)
+        _log(op, result)
         return result
 
     def batch(
@@ -213,10 +213,10 @@ class Forge:
         spread: bool = False,
         progress: Any = None,
     ) -> Batch:
-        """Runs many operations: equal shapes become one, results come in order, and one that fails does so alone.
+        """Runs many operations: equal shapes are fused, results come in order, failures are isolated.
 
-        ``progress`` is a function of how many are done and how many there are, or a bar with ``update`` and ``total``, such as
-        ``tqdm()``. ``duty`` is the most of the time that work may run.
+        ``progress`` is a callback ``(done, total)``, or a progress bar with ``update`` and ``total`` such as ``tqdm()``. ``duty``
+        is the maximum duty cycle.
 
         >>> import gpuforge, numpy as np
         >>> key = np.array([255], dtype=np.uint8)
@@ -232,7 +232,7 @@ class Forge:
         return Batch(results, BatchStats.read(stats))
 
     def route(self, op: Op, *, device: str | None = None) -> Decision:
-        """Where an operation would run, at what predicted price, and why; runs nothing.
+        """Routing decision for an operation; runs nothing.
 
         >>> import gpuforge
         >>> gpuforge.Forge(device="cpu").route(gpuforge.ops.uniform(1000)).index
@@ -241,7 +241,7 @@ class Forge:
         return Decision.read(self._inner.route(_op(op), device))
 
     def calibrate(self, *, full: bool = False, progress: Callable[[str, str, float], object] | None = None) -> Record:
-        """Measures every place and keeps what was found; ``progress`` gets place, step and share done."""
+        """Calibrates every backend and stores the result; ``progress`` gets backend, step and fraction done."""
         return Record.read(self._inner.calibrate(full, progress))
 
     @property
@@ -255,7 +255,7 @@ class Forge:
         return Memory(self._inner)
 
     def scope(self) -> Scope:
-        """A context whose results stay on the device until it ends.
+        """Context that keeps results on the device until it ends.
 
         >>> import gpuforge, numpy as np
         >>> with gpuforge.Forge(device="cpu").scope() as scope:
@@ -266,23 +266,23 @@ class Forge:
         return Scope(self)
 
     def on_progress(self, listener: Callable[[str, float | None, bool], object]) -> None:
-        """Calls ``listener`` when parts begin and end to load: name, seconds or ``None``, failed."""
+        """Calls ``listener`` when components start and finish loading: name, seconds or ``None``, failed."""
         self._inner.on_progress(listener)
 
     def load(self) -> None:
-        """Loads every part now; work that follows waits for nothing."""
+        """Loads every component and opens the device now."""
         self._inner.load()
 
     def reset_device(self) -> None:
-        """Gives the device up; the next work opens it anew."""
+        """Closes the device; the next run reopens it."""
         self._inner.reset_device()
 
     def status(self) -> Status:
-        """What is loaded, open and in use."""
+        """Runtime status."""
         return Status.read(self._inner.status())
 
     def metrics(self) -> Record:
-        """Figures of the moment; ``None`` where nothing was measured."""
+        """Current metrics; ``None`` where nothing was measured."""
         return Record.read(self._inner.metrics())
 
     def _bring(self, tensor: _gpuforge.Tensor) -> None:
@@ -299,36 +299,36 @@ class Forge:
         return f"Forge({settings})"
 
 
-def _again(settings: dict[str, str]) -> Forge:
+def _unpickle(settings: dict[str, str]) -> Forge:
     return Forge(**settings)
 
 
 def _op(op: Any) -> _gpuforge.Op:
     if not isinstance(op, Op):
         raise TypeError(
-            f"an operation of gpuforge.ops is needed, not {type(op).__name__}\n  hint: forge.run(gpuforge.ops.sum(x))"
+            f"expected an operation of gpuforge.ops, not {type(op).__name__}\n  hint: forge.run(gpuforge.ops.sum(x))"
         )
     return op._inner
 
 
 def _progress(progress: Any) -> Callable[[int, int], object] | None:
-    """A function of done and all, from a function or a bar."""
+    """Normalises a callback or progress bar to a callback ``(done, total)``."""
     if progress is None or not hasattr(progress, "update"):
         return progress  # type: ignore[no-any-return]
     before = 0
 
-    def told(done: int, all_: int) -> None:
+    def update(done: int, all_: int) -> None:
         nonlocal before
         if getattr(progress, "total", None) != all_:
             progress.total = all_
         progress.update(done - before)
         before = done
 
-    return told
+    return update
 
 
-def _tell(op: Op, result: Result) -> None:
-    """Where it ran, through ``logging``."""
+def _log(op: Op, result: Result) -> None:
+    """Logs where it ran."""
     if logger.isEnabledFor(30) or logger.isEnabledFor(10):
         report = json.loads(result._ran.report)
         for event in report.get("events") or ():

@@ -1,7 +1,7 @@
-"""Operations on arrays, for ``Forge.run`` and ``Forge.batch``; making one computes nothing.
+"""Lazy operations on arrays, for ``Forge.run`` and ``Forge.batch``.
 
-Arrays come in by NumPy, DLPack or the buffer protocol, in float32, float16, uint32, int32 or uint8; float64 and whole numbers of
-other sizes are refused rather than rounded.
+Inputs are NumPy, DLPack or buffer-protocol arrays of float32, float16, uint32, int32 or uint8; float64 and other integer sizes
+are rejected rather than rounded.
 
 >>> import gpuforge, numpy as np
 >>> op = gpuforge.ops.map("a * b + 1", a=np.ones(3, dtype=np.float32), b=np.full(3, 2, dtype=np.float32))
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 
 class Tensor:
-    """Numbers on the host or on a device. Results are tensors, and may be inputs again without leaving the device."""
+    """Tensor on the host or on a device. Results are tensors and can be inputs again without leaving the device."""
 
     def __init__(self, inner: _gpuforge.Tensor, bring: Callable[[_gpuforge.Tensor], None] | None = None) -> None:
         self._inner, self._bring = inner, bring
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes per dimension."""
+        """Shape."""
         return tuple(self._inner.shape)
 
     @property
     def dtype(self) -> str:
-        """Kind of its numbers, by NumPy's name."""
+        """Dtype, by NumPy's name."""
         return self._inner.dtype
 
     @property
     def residency(self) -> str:
-        """Where its numbers are: host, device, both, nowhere."""
+        """Residency: host, device, both, nowhere."""
         return self._inner.residency
 
-    def _home(self) -> None:
+    def _download(self) -> None:
         if self._bring is not None and self.residency in ("device", "nowhere"):
             self._bring(self._inner)
 
     def numpy(self) -> NDArray[Any]:
-        """Its numbers as an array."""
-        self._home()
+        """The values as a NumPy array; downloads if needed."""
+        self._download()
         found = self._inner.host_bytes()
         if found is None:
-            raise _gpuforge.ForgeError("the numbers are on a device that is gone\n  hint: run the operation again")
+            raise _gpuforge.ForgeError("the tensor was on a device that was lost\n  hint: run the operation again")
         array: NDArray[Any] = found.view(self.dtype).reshape(self.shape)
         return array
 
@@ -75,12 +75,12 @@ class Op:
 
     @property
     def name(self) -> str:
-        """Which kind of work it is."""
+        """Name."""
         return self._inner.name
 
     @property
     def outputs(self) -> list[tuple[str, list[int]]]:
-        """Kinds and shapes of its results."""
+        """Dtypes and shapes of the results."""
         return self._inner.outputs
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Op:
 
 
 def tensor(array: Any) -> Tensor:
-    """A tensor of an array: NumPy, DLPack (PyTorch, JAX, CuPy on the host), or anything with a buffer.
+    """Tensor from an array: NumPy, DLPack (PyTorch, JAX, CuPy on the host), or the buffer protocol.
 
     >>> import numpy as np
     >>> tensor(np.zeros((2, 3), dtype=np.float32))
@@ -102,47 +102,47 @@ def tensor(array: Any) -> Tensor:
         first: Tensor = array.outputs[0]
         return first
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("masked arrays have no place on a device\n  hint: array.filled(value)")
+        raise TypeError("masked arrays are not supported\n  hint: array.filled(value)")
     if not isinstance(array, np.ndarray):
         array = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
     if array.dtype.hasobject or array.dtype.kind not in "fiu":
-        raise TypeError(f"numbers are needed, not {array.dtype}")
+        raise TypeError(f"a numeric dtype is required, not {array.dtype}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.name in ("float64", "int64", "uint64"):
         narrow = {"float64": "float32", "int64": "int32", "uint64": "uint32"}[array.dtype.name]
         raise TypeError(f"no operation takes {array.dtype}\n  hint: array.astype(np.{narrow}), if that is precise enough")
-    lying = np.ascontiguousarray(array)
-    return Tensor(_gpuforge.Tensor(lying.reshape(-1).view(np.uint8), array.dtype.name, list(array.shape)))
+    contiguous = np.ascontiguousarray(array)
+    return Tensor(_gpuforge.Tensor(contiguous.reshape(-1).view(np.uint8), array.dtype.name, list(array.shape)))
 
 
 def map(expression: str, /, **arrays: Any) -> Op:
-    """An expression of every element: ``map("a * b + 1", a=x, b=y)``; names are those of the arrays."""
+    """Elementwise expression: ``map("a * b + 1", a=x, b=y)``."""
     return Op("map", list(arrays.values()), expression, *arrays)
 
 
 def matmul(a: Any, b: Any) -> Op:
-    """The matrix product."""
+    """Matrix product."""
     return Op("matmul", [a, b])
 
 
 def xor(data: Any, key: Any) -> Op:
-    """Bytes XOR a key that repeats."""
+    """XOR of bytes with a repeating key."""
     return Op("xor", [data, key])
 
 
 def sum(data: Any, *, rows: bool = False) -> Op:
-    """The sum of everything, or of each row."""
+    """Sum of all elements, or of each row."""
     return Op("sum_rows" if rows else "sum", [data])
 
 
 def mean(data: Any, *, rows: bool = False) -> Op:
-    """The mean of everything, or of each row."""
+    """Mean of all elements, or of each row."""
     return Op("mean_rows" if rows else "mean", [data])
 
 
 def min(data: Any, *, rows: bool = False) -> Op:
-    """The least of everything, or of each row."""
+    """Minimum of all elements, or of each row."""
     return Op("min_rows" if rows else "min", [data])
 
 
@@ -152,12 +152,12 @@ def max(data: Any, *, rows: bool = False) -> Op:
 
 
 def norm(data: Any) -> Op:
-    """The root of the sum of squares."""
+    """L2 norm."""
     return Op("norm", [data])
 
 
 def argmin(data: Any) -> Op:
-    """Where the least is."""
+    """Index of the minimum."""
     return Op("argmin", [data])
 
 
@@ -167,7 +167,7 @@ def argmax(data: Any) -> Op:
 
 
 def scan_sum(data: Any) -> Op:
-    """Sums of everything so far."""
+    """Cumulative sum (inclusive prefix scan)."""
     return Op("scan_sum", [data])
 
 
@@ -177,17 +177,17 @@ def scan_max(data: Any) -> Op:
 
 
 def scan_affine(a: Any, b: Any, start: float = 0.0) -> Op:
-    """``y = a * y + b``, from ``start`` on."""
+    """Affine recurrence ``y = a * y + b`` from ``start``, as a prefix scan."""
     return Op("scan_affine", [a, b], float(start))
 
 
 def sort(data: Any, *, descending: bool = False) -> Op:
-    """In order."""
+    """Sorted values."""
     return Op("sort_descending" if descending else "sort", [data])
 
 
 def argsort(data: Any) -> Op:
-    """Where each comes from when they are put in order."""
+    """Indices that sort the array."""
     return Op("argsort", [data])
 
 
@@ -197,30 +197,30 @@ def top_k(data: Any, k: int) -> Op:
 
 
 def bottom_k(data: Any, k: int) -> Op:
-    """The ``k`` least, and where they are."""
+    """The ``k`` smallest values and their indices."""
     return Op("bottom_k", [data], k)
 
 
 def gather(data: Any, index: Any) -> Op:
-    """Elements at these places."""
+    """Elements at the given indices."""
     return Op("gather", [data, index])
 
 
 def histogram(data: Any, bins: int, low: float, high: float) -> Op:
-    """How many lie in each of ``bins`` equal parts."""
+    """Counts in ``bins`` equal-width bins."""
     return Op("histogram", [data], bins, float(low), float(high))
 
 
 def transpose(data: Any) -> Op:
-    """Rows become columns."""
+    """Matrix transpose."""
     return Op("transpose", [data])
 
 
 def uniform(n: int, *, seed: int = 0, offset: int = 0) -> Op:
-    """Random numbers from 0 to 1: the same for a seed on every place."""
+    """Uniform random numbers in [0, 1): the same stream for a seed on every backend."""
     return Op("uniform", [], n, seed, offset)
 
 
 def normal(n: int, *, seed: int = 0, offset: int = 0) -> Op:
-    """Random numbers with mean 0 and deviation 1: the same stream for a seed on every place."""
+    """Standard normal random numbers: the same stream for a seed on every backend."""
     return Op("normal", [], n, seed, offset)

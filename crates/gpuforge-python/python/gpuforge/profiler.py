@@ -25,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Row(Record):
-    """Figures of a name; times are nanoseconds."""
+    """Statistics of a span name; times in nanoseconds."""
 
     name: str
     count: int
@@ -34,7 +34,7 @@ class Row(Record):
 
 
 class profile:
-    """``with gpuforge.profile("name"):`` measures a block; recording is switched on by the first of them.
+    """``with gpuforge.profile("name"):`` records a span; the first one enables recording.
 
     ``category`` is ``"cpu"``, ``"gpu"``, ``"transfer"``, ``"wait"`` or ``"overhead"``. ``bytes`` may be set inside.
     """
@@ -58,7 +58,7 @@ def profiled(function: Function) -> Function: ...
 @overload
 def profiled(*, name: str | None = None, category: str = "cpu") -> Callable[[Function], Function]: ...
 def profiled(function: Any = None, *, name: str | None = None, category: str = "cpu") -> Any:
-    """``@gpuforge.profiled`` measures every call of a function, by its own name unless another is given."""
+    """``@gpuforge.profiled`` records a span per call, named after the function unless ``name`` is given."""
     if function is None:
         return functools.partial(profiled, name=name, category=category)
     called = name or f"{function.__module__}.{function.__qualname__}"
@@ -71,46 +71,46 @@ def profiled(function: Any = None, *, name: str | None = None, category: str = "
     return measured
 
 
-#: Whether the user has switched recording on or off: then a span does not.
-_said = False
+#: Whether the user called enable() or disable(): then a span does not enable recording.
+_explicit = False
 
 
 def _begin() -> None:
-    if not _said and not _gpuforge.profiler_is_enabled():
+    if not _explicit and not _gpuforge.profiler_is_enabled():
         _gpuforge.profiler_enable(True)
 
 
 def enable() -> None:
-    """Records from now on."""
-    global _said
-    _said = True
+    """Enables recording."""
+    global _explicit
+    _explicit = True
     _gpuforge.profiler_enable(True)
 
 
 def disable() -> None:
-    """Records nothing more until it is enabled again."""
-    global _said
-    _said = True
+    """Disables recording."""
+    global _explicit
+    _explicit = True
     _gpuforge.profiler_enable(False)
 
 
 def reset() -> None:
-    """Forgets what was recorded."""
+    """Clears the recorded spans."""
     _gpuforge.profiler_reset()
 
 
 def summary() -> list[Row]:
-    """A row per name: count, total, mean, percentiles."""
+    """Statistics per span name: count, total, mean, percentiles."""
     return [Row(row) for row in json.loads(_gpuforge.profiler_summary())]
 
 
 def bottlenecks(n: int = 5) -> list[Record]:
-    """The names that took most time of their own."""
+    """Span names with the largest self time."""
     return [Record(row) for row in json.loads(_gpuforge.profiler_bottlenecks(n))]
 
 
 def export_json(path: str | os.PathLike[str] | None = None) -> str | None:
-    """The whole trace as JSON: returned, or written to a file. A name that ends in ``.trace.json`` is for Perfetto."""
+    """The whole trace as JSON: returned, or written to a file. The extension ``.trace.json`` selects the Perfetto format."""
     if path is None:
         return _gpuforge.profiler_json()
     _gpuforge.profiler_write(os.fspath(path))
@@ -118,9 +118,9 @@ def export_json(path: str | os.PathLike[str] | None = None) -> str | None:
 
 
 def report(path: str | os.PathLike[str], title: str = "gpuforge") -> None:
-    """Writes the report as one page that needs nothing else."""
+    """Writes a self-contained HTML report."""
     text = _gpuforge.profiler_html(title)
-    beside = f"{os.fspath(path)}.part"
-    with open(beside, "w", encoding="utf-8") as file:
+    temporary = f"{os.fspath(path)}.part"
+    with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(beside, path)
+    os.replace(temporary, path)

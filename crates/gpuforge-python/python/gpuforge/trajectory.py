@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: What a launch is: metres per second, degrees, degrees, turns per minute, degrees, metres.
+#: Fields of a launch: m/s, degrees, degrees, rpm, degrees, m.
 FIELDS = ("speed", "angle", "azimuth", "spin", "tilt", "height")
-#: What is said about a flight.
+#: Figures of a flight.
 FIGURES = (
     "carry",
     "downrange",
@@ -31,7 +31,7 @@ FIGURES = (
     "landing_spin",
     "steps",
 )
-#: What is the same for all flights; see docs/trajectory.md.
+#: Conditions shared by all flights; see docs/trajectory.md.
 CONDITIONS = (
     "mass",
     "radius",
@@ -62,10 +62,10 @@ def _split(given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def fly(**given: Any) -> dict[str, Any]:
-    """Landing points of launches: ``fly(speed=speeds, angle=12.0, wind=5.0)``; arrays and numbers mix as in NumPy.
+    """Landing points of launches: ``fly(speed=speeds, angle=12.0, wind=5.0)``; arguments broadcast as in NumPy.
 
-    Fields of a launch are ``FIELDS``, what is the same for all is ``CONDITIONS``. The result has an array for each of ``FIGURES``
-    and ``status``: how each flight ended, or why the launch is none.
+    Launch fields are ``FIELDS``, shared conditions are ``CONDITIONS``. The result has an array for each of ``FIGURES`` and
+    ``status``: how each flight ended, or why the launch is invalid.
     """
     launches, conditions = _split(given)
     figures, ended = _gpuforge.trajectory_fly(launches.tolist(), conditions)
@@ -73,7 +73,7 @@ def fly(**given: Any) -> dict[str, Any]:
 
 
 def path(**given: Any) -> dict[str, NDArray[np.float64]]:
-    """Every step of one flight: time, x, y, z, the velocity along them, spin.
+    """Every step of one flight: time, position, velocity, spin.
 
     >>> steps = path(speed=30.0, angle=45.0, vacuum=True)
     >>> bool(steps["y"].max() > 20)
@@ -81,7 +81,7 @@ def path(**given: Any) -> dict[str, NDArray[np.float64]]:
     """
     launches, conditions = _split(given)
     if len(launches) != 1:
-        raise ValueError(f"a path is of one launch, not of {len(launches)}")
+        raise ValueError(f"path() takes one launch, not {len(launches)}")
     points = _gpuforge.trajectory_path(launches[0].tolist(), conditions).reshape(-1, 8)
     names = ("time", "x", "y", "z", "vx", "vy", "vz", "spin")
     return {name: points[:, at] for at, name in enumerate(names)}

@@ -1,7 +1,7 @@
 //! TA-Lib call path: a catalogue row planned once per parameter set (plan cache), computed straight into NumPy result arrays.
 //!
-//! What callers of TA-Lib rely on is kept: leading bars with NaN are no history, whole numbers are `int32` with zeros before
-//! the first, and mistakes raise what TA-Lib raises.
+//! TA-Lib's conventions are kept: leading NaN bars are not history, integer outputs are `int32` with zeros before the first
+//! value, and errors are TA-Lib's.
 
 mod stream;
 mod table;
@@ -11,7 +11,7 @@ mod variable;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use gpuforge::indicators::{
-    catalogue::{self, Indicator, Param, whole},
+    catalogue::{self, Indicator, Param, int},
     exec::{self, Columns, ExecOptions, Series},
     graph::Field,
     select::{self, Instance, Selection, Selector},
@@ -27,43 +27,43 @@ use table::{FLAGS, FROM_NOTHING, Function, LIMITS, ORDERED, OUTPUT_FLAGS, STREAM
 pub(crate) use unstable::{talib_set_unstable, talib_unstable};
 
 use crate::{
-    arrays::{copied, count_copy, is_zero_copy},
+    arrays::{copy_to_vec, count_copy, is_zero_copy},
     buffer_pool,
 };
 
-/// TA-Lib's marks for "the default".
-const WHOLE_DEFAULT: f64 = i32::MIN as f64;
+/// TA-Lib's sentinels for "the default".
+const INTEGER_DEFAULT: f64 = i32::MIN as f64;
 const REAL_DEFAULT: f64 = -4e37;
 /// Capacity of a function's plan cache.
 const PLAN_CACHE: usize = 64;
 /// Rows from which on the GIL is released: below, releasing costs more than it gains.
 const RELEASE_GIL_ROWS: usize = 4096;
 
-/// A TA-Lib function bound to what computes it.
+/// A TA-Lib function bound to its computation.
 struct BoundFunction {
     function: &'static Function,
-    maker: Maker,
-    /// Its parameters, with the defaults of TA-Lib.
+    computation: Computation,
+    /// Parameters with TA-Lib's defaults.
     params: Vec<Param>,
-    /// Where each array goes.
+    /// Bar field of each input array.
     fields: Vec<Field>,
     outputs: Vec<Output>,
-    /// Parameters of which the first must not be greater than the second.
+    /// Parameter pair that must be in ascending order.
     ordered: Option<(usize, usize)>,
     plans: Mutex<Vec<(Vec<f64>, Arc<Selection>)>>,
 }
 
-/// What computes a function.
+/// How a function is computed.
 #[derive(Clone, Copy)]
-enum Maker {
-    /// A row of the catalogue.
+enum Computation {
+    /// A catalogue indicator.
     Row(&'static Indicator),
-    /// The moving average that its second parameter names: one of [`MEANS`].
-    Mean,
+    /// The moving average selected by its second parameter: one of [`MOVING_AVERAGES`].
+    MovingAverage,
 }
 
-/// Selections of moving averages by TA-Lib's number of their kind, with `{n}` for the period. Of a period of 1 all are the value.
-const MEANS: [&str; 16] = [
+/// Moving averages by TA-Lib's `MA_Type`, with `{n}` for the period. With period 1 all are the identity.
+const MOVING_AVERAGES: [&str; 16] = [
     "sma({n})",
     "ema({n})",
     "wma({n})",
@@ -81,15 +81,15 @@ const MEANS: [&str; 16] = [
     "vidya({n}, {m})",
     "alma({n})",
 ];
-const MEAN_PARAMS: [Param; 2] = [whole("period", 30, 1, 100_000), whole("ma_type", 0, 0, 15)];
-const MEAN_DOC: &str = "The moving average that `matype` names.";
+const MA_PARAMS: [Param; 2] = [int("period", 30, 1, 100_000), int("ma_type", 0, 0, 15)];
+const MA_DOC: &str = "The moving average that `matype` names.";
 
-/// What an output is.
+/// Kind of an output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Real,
-    Whole,
-    /// The number of a bar, counted from the first of the array.
+    Integer,
+    /// A bar index, counted from the first of the array.
     Bar,
 }
 
@@ -99,92 +99,104 @@ static FUNCTIONS: LazyLock<Vec<BoundFunction>> =
 impl BoundFunction {
     fn of(function: &'static Function) -> Option<BoundFunction> {
         let row = catalogue::all().find(|r| r.aliases.first() == Some(&function.name));
-        let maker = match row {
-            Some(row) => Maker::Row(row),
-            None if function.name == "MA" => Maker::Mean,
+        let computation = match row {
+            Some(row) => Computation::Row(row),
+            None if function.name == "MA" => Computation::MovingAverage,
             None => return None,
         };
         let inputs = row.map_or(&[Field::Close] as &[Field], |row| row.inputs);
-        let mut params = row.map_or(&MEAN_PARAMS as &[Param], |row| row.params).to_vec();
+        let mut params = row.map_or(&MA_PARAMS as &[Param], |row| row.params).to_vec();
         for (param, (name, kind)) in params.iter_mut().zip(words(function.params)) {
             let limit = LIMITS
                 .iter()
-                .find(|(of, known, ..)| (of.is_empty() || *of == function.name) && fits(known, name));
+                .find(|(of, pattern, ..)| (of.is_empty() || *of == function.name) && fits(pattern, name));
             (param.min, param.max) = limit.map_or((param.min, param.max), |(.., min, max)| (*min, *max));
             param.default = kind.strip_prefix('=').and_then(|x| x.parse().ok()).unwrap_or(param.default);
         }
         let named = |name: &str| Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(name));
-        let place = |(at, name)| named(name).or_else(|| inputs.get(at).copied());
-        let fields = function.inputs.split_whitespace().enumerate().map(place).collect::<Option<_>>()?;
+        let field = |(at, name)| named(name).or_else(|| inputs.get(at).copied());
+        let fields = function.inputs.split_whitespace().enumerate().map(field).collect::<Option<_>>()?;
         let output = |flags: &str| match flags {
             flags if flags.contains('x') => Output::Bar,
-            flags if flags.contains('i') => Output::Whole,
+            flags if flags.contains('i') => Output::Integer,
             _ => Output::Real,
         };
         let outputs = words(function.outputs).map(|(_, flags)| output(flags)).collect();
         let ordered = ORDERED.iter().find(|(name, ..)| *name == function.name).map(|(_, a, b)| (*a, *b));
-        Some(BoundFunction { function, maker, params, fields, outputs, ordered, plans: Mutex::default() })
+        Some(BoundFunction {
+            function,
+            computation,
+            params,
+            fields,
+            outputs,
+            ordered,
+            plans: Mutex::default(),
+        })
     }
 
     /// The plan for these parameters. Locked only while the GIL is held, so no fork happens meanwhile.
     fn plan(&self, params: Vec<f64>) -> Arc<Selection> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == params) {
+        if let Some((_, plan)) = plans.iter().find(|(key, _)| *key == params) {
             return plan.clone();
         }
-        let made = Arc::new(self.made(&params));
+        let plan = Arc::new(self.build_plan(&params));
         if plans.len() >= PLAN_CACHE {
             plans.remove(0);
         }
-        plans.push((params, made.clone()));
-        made
+        plans.push((params, plan.clone()));
+        plan
     }
 
-    fn made(&self, params: &[f64]) -> Selection {
-        let row = match self.maker {
-            Maker::Row(row) => row,
-            Maker::Mean => {
+    fn build_plan(&self, params: &[f64]) -> Selection {
+        let row = match self.computation {
+            Computation::Row(row) => row,
+            Computation::MovingAverage => {
                 let [n, kind] = [0, 1].map(|at| params.get(at).map_or(0, |x| *x as usize));
-                return mean(n, kind);
+                return moving_average(n, kind);
             }
         };
         select::select(&[Instance::with(row, params)])
     }
 
-    /// Series of pandas and Polars are Python's to take apart and put together again.
-    fn otherwise<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    /// pandas and Polars Series are unwrapped and wrapped in Python.
+    fn call_series<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let names: Vec<&str> = self.function.inputs.split_whitespace().collect();
         let there = args.py().import("gpuforge.talib._series")?;
         there.getattr("call")?.call1((id, names, args))
     }
 
-    /// Parameters as the row takes them.
-    fn params_of<'py>(&self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<Vec<f64>, Wrong> {
+    /// Validated parameters with defaults filled in.
+    fn params_of<'py>(&self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<Vec<f64>, ParamError> {
         let mut params: Vec<f64> = self.params.iter().map(|p| p.default).collect();
         for ((slot, param), given) in params.iter_mut().zip(&self.params).zip(given) {
             let x: f64 = given.extract()?;
-            if x == WHOLE_DEFAULT || x == REAL_DEFAULT {
+            if x == INTEGER_DEFAULT || x == REAL_DEFAULT {
                 continue;
             }
             let x = if param.integer { x.trunc() } else { x };
             if !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0) {
-                return Err(Wrong::Parameter);
+                return Err(ParamError::Parameter);
             }
             *slot = x;
         }
         let turned = |(a, b): &(usize, usize)| params.get(*a).zip(params.get(*b)).is_some_and(|(a, b)| a > b);
-        if self.ordered.is_some_and(|ordered| turned(&ordered)) { Err(Wrong::Parameter) } else { Ok(params) }
+        if self.ordered.is_some_and(|ordered| turned(&ordered)) {
+            Err(ParamError::Parameter)
+        } else {
+            Ok(params)
+        }
     }
 
-    /// TA-Lib's words for what it refuses.
-    fn refused(&self, call: &str) -> PyErr {
+    /// TA-Lib's "Bad Parameter" error.
+    fn bad_param(&self, call: &str) -> PyErr {
         let name = self.function.name;
         PyException::new_err(format!(
             "TA_{name}{call} function failed with error code 2: Bad Parameter (TA_BAD_PARAM)"
         ))
     }
 
-    /// The first bar at which every output has a value, by the parameters alone.
+    /// Lookback: the first bar at which every output has a value, by the parameters alone.
     fn lookback(&self, params: &[f64]) -> PyResult<usize> {
         let plan = if self.is_wide(params) { self.widest(params) } else { self.plan(params.to_vec()) };
         Ok(plan.plan.starts().iter().copied().max().unwrap_or(0))
@@ -197,40 +209,39 @@ impl BoundFunction {
         for array in args.iter().take(n_inputs) {
             match Input::of(array)? {
                 Some(input) => inputs.push(input),
-                None => return self.otherwise(id, args),
+                None => return self.call_series(id, args),
             }
         }
         let rows = inputs.first().map_or(0, |i| i.slice().len());
         if inputs.iter().any(|i| i.slice().len() != rows) {
             return Err(PyException::new_err("input array lengths are different"));
         }
-        let params = self.params_of(args.iter().skip(n_inputs)).map_err(|wrong| wrong.error(self, ""))?;
+        let params = self.params_of(args.iter().skip(n_inputs)).map_err(|error| error.into_py(self, ""))?;
         let slices: Vec<&[f64]> = inputs.iter().map(Input::slice).collect();
-        let begun = begin(&slices);
-        // Where no bar has all its numbers, TA-Lib takes the last for one that has.
-        let begin = begun.unwrap_or(rows.saturating_sub(1));
+        let first_valid = first_valid_bar(&slices);
+        // If every bar has a NaN, TA-Lib starts at the last bar.
+        let first_valid_bar = first_valid.unwrap_or(rows.saturating_sub(1));
         if self.outputs.contains(&Output::Bar) {
-            return self.bars(py, slices.first().copied().unwrap_or(&[]), begin, &params);
+            return self.bars(py, slices.first().copied().unwrap_or(&[]), first_valid_bar, &params);
         }
-        let nothing = begun.is_none() && FROM_NOTHING.contains(&self.function.name);
+        let nothing = first_valid.is_none() && FROM_NOTHING.contains(&self.function.name);
         if nothing || self.is_short(rows, &params) {
-            let nothing =
-                self.outputs.iter().map(|_| PyArray1::from_vec(py, vec![f64::NAN; rows]).into_any());
-            return given_back(py, nothing.collect());
+            let empty = self.outputs.iter().map(|_| PyArray1::from_vec(py, vec![f64::NAN; rows]).into_any());
+            return to_python(py, empty.collect());
         }
-        let later = unstable::later(self, &params)?;
+        let unstable_bars = unstable::extra_bars(self, &params)?;
         if self.is_wide(&params) {
-            let mut column = py.detach(|| self.of_many(&slices, begin, &params));
-            fill_nan(&mut column, begin + self.lookback(&params)?, later);
+            let mut column = py.detach(|| self.variable_period(&slices, first_valid_bar, &params));
+            fill_nan(&mut column, first_valid_bar + self.lookback(&params)?, unstable_bars);
             return Ok(PyArray1::from_vec(py, column).into_any());
         }
         let selection = self.plan(params);
         let mut series = Series::default();
         for (field, slice) in self.fields.iter().zip(&slices) {
-            *place(&mut series, *field) = slice.get(begin..).unwrap_or(&[]);
+            *field_slot(&mut series, *field) = slice.get(first_valid_bar..).unwrap_or(&[]);
         }
         let reals: Vec<Option<Bound<'py, PyArray1<f64>>>> =
-            self.outputs.iter().map(|o| (*o == Output::Real).then(|| reals_of(py, rows))).collect();
+            self.outputs.iter().map(|o| (*o == Output::Real).then(|| result_array(py, rows))).collect();
         let mut scratch: Vec<Vec<f64>> = self
             .outputs
             .iter()
@@ -238,21 +249,25 @@ impl BoundFunction {
             .collect();
         let mut columns = Columns::with_capacity(self.outputs.len());
         for (array, scratch) in reals.iter().zip(&mut scratch) {
-            let column = array.as_ref().map_or(scratch.as_mut_slice(), written);
-            let (before, column) = column.split_at_mut(begin);
+            let column = array.as_ref().map_or(scratch.as_mut_slice(), as_slice_mut);
+            let (before, column) = column.split_at_mut(first_valid_bar);
             before.fill(f64::NAN);
             columns.push(column);
         }
         let mut columns = [columns];
-        // Whether a pattern is one may hang on the last digit.
+        // A candle pattern may depend on the last digit: no relaxed floating point.
         let exact = self.outputs.iter().any(|output| *output != Output::Real);
-        // Of other numbers twelve digits are enough: nine are promised.
+        // Other outputs promise nine digits; relaxed floating point keeps twelve.
         let options = ExecOptions { relaxed_fp: rows >= RELEASE_GIL_ROWS && !exact, ..exec_options(rows) };
         let mut compute = || {
             exec::run_into(&selection.plan, &[series], &mut columns, options);
-            if later > 0 {
+            if unstable_bars > 0 {
                 let starts = selection.plan.starts();
-                columns.iter_mut().flatten().zip(starts).for_each(|(c, start)| fill_nan(c, *start, later));
+                columns
+                    .iter_mut()
+                    .flatten()
+                    .zip(starts)
+                    .for_each(|(c, start)| fill_nan(c, *start, unstable_bars));
             }
         };
         if rows < RELEASE_GIL_ROWS {
@@ -265,7 +280,7 @@ impl BoundFunction {
             results.push(match array {
                 Some(array) => array.into_any(),
                 None => {
-                    let whole = as_whole(py, &scratch).into_any();
+                    let whole = to_int32(py, &scratch).into_any();
                     if rows <= SCRATCH_CAPACITY {
                         SCRATCH.set(scratch);
                     }
@@ -273,55 +288,55 @@ impl BoundFunction {
                 }
             });
         }
-        given_back(py, results)
+        to_python(py, results)
     }
 
-    /// Numbers of the bars of extremes.
+    /// Bar indices of extremes (MAXINDEX, MININDEX, MINMAXINDEX).
     fn bars<'py>(
         &self,
         py: Python<'py>,
         values: &[f64],
-        begin: usize,
+        first_valid_bar: usize,
         params: &[f64],
     ) -> PyResult<Bound<'py, PyAny>> {
         let n = params.first().map_or(1, |n| *n as usize);
         let max = words(self.function.outputs).map(|(_, flags)| flags.contains('>'));
         let bars = |max: bool| match max {
-            true => extreme_bars::<true>(values, begin, n),
-            false => extreme_bars::<false>(values, begin, n),
+            true => extreme_bars::<true>(values, first_valid_bar, n),
+            false => extreme_bars::<false>(values, first_valid_bar, n),
         };
         let short = values.len() < RELEASE_GIL_ROWS;
-        let made = |max: bool| if short { bars(max) } else { py.detach(|| bars(max)) };
-        let all = max.map(|max| PyArray1::from_vec(py, made(max)).into_any());
-        given_back(py, all.collect())
+        let run = |max: bool| if short { bars(max) } else { py.detach(|| bars(max)) };
+        let all = max.map(|max| PyArray1::from_vec(py, run(max)).into_any());
+        to_python(py, all.collect())
     }
 }
 
-/// What is wrong with parameters.
-enum Wrong {
-    /// One is out of its range.
+/// Parameter errors.
+enum ParamError {
+    /// Out of range.
     Parameter,
-    /// One does not convert to a number.
+    /// Not convertible to a number.
     Python(PyErr),
 }
 
-impl From<PyErr> for Wrong {
+impl From<PyErr> for ParamError {
     fn from(error: PyErr) -> Self {
-        Wrong::Python(error)
+        ParamError::Python(error)
     }
 }
 
-impl Wrong {
-    fn error(self, known: &BoundFunction, call: &str) -> PyErr {
+impl ParamError {
+    fn into_py(self, function: &BoundFunction, call: &str) -> PyErr {
         match self {
-            Wrong::Parameter => known.refused(call),
-            Wrong::Python(error) => error,
+            ParamError::Parameter => function.bad_param(call),
+            ParamError::Python(error) => error,
         }
     }
 }
 
-/// The first bar that has all its numbers: those before it are no history.
-fn begin(slices: &[&[f64]]) -> Option<usize> {
+/// The first bar without NaN in any input; bars before it are not history.
+fn first_valid_bar(slices: &[&[f64]]) -> Option<usize> {
     let rows = slices.first().map_or(0, |s| s.len());
     (0..rows).find(|at| slices.iter().all(|s| s.get(*at).is_some_and(|x| !x.is_nan())))
 }
@@ -331,36 +346,36 @@ fn fill_nan(column: &mut [f64], start: usize, bars: usize) {
     column.iter_mut().skip(start).take(bars).for_each(|x| *x = f64::NAN);
 }
 
-/// A moving average by TA-Lib's number of its kind.
-fn mean(n: usize, kind: usize) -> Selection {
-    let text = MEANS.get(kind).filter(|_| n > 1).copied().unwrap_or("close");
+/// A moving average by TA-Lib's `MA_Type`.
+fn moving_average(n: usize, kind: usize) -> Selection {
+    let text = MOVING_AVERAGES.get(kind).filter(|_| n > 1).copied().unwrap_or("close");
     let text = text.replace("{n}", &n.to_string()).replace("{m}", &((3 * n + 2) / 4).to_string());
     select::plan(&Selector::new().select(&text).unwrap_or_default())
 }
 
-/// One array, or a tuple of several.
-fn given_back<'py>(py: Python<'py>, mut results: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+/// One array, or a tuple of arrays.
+fn to_python<'py>(py: Python<'py>, mut results: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
     match results.len() {
         1 => results.pop().ok_or_else(|| PyTypeError::new_err("no output")),
         _ => Ok(PyTuple::new(py, results)?.into_any()),
     }
 }
 
-/// Where the extreme of the last `n` values is. Of equals TA-Lib takes the newest as it comes in, but the oldest when the one
-/// before has left the window and all are looked through again; the catalogue's rows always take the newest.
-fn extreme_bars<const MAX: bool>(values: &[f64], begin: usize, n: usize) -> Vec<i32> {
+/// Bar index of the extreme of the last `n` values. Of equals TA-Lib takes the newest as it arrives, but the oldest when the
+/// previous extreme leaves the window and it rescans; the catalogue's indicators always take the newest.
+fn extreme_bars<const MAX: bool>(values: &[f64], first_valid_bar: usize, n: usize) -> Vec<i32> {
     let mut bars = vec![0; values.len()];
     let beats = |x: f64, best: f64| if MAX { x > best } else { x < best };
-    let first = (begin + n).saturating_sub(1);
+    let first = (first_valid_bar + n).saturating_sub(1);
     let days = values.iter().enumerate().zip(&mut bars).skip(first);
-    // The one before the first window: as if it had just left.
+    // Before the first window: rescan, as if the extreme had just left.
     let (mut best, mut extreme) = (0, f64::NAN);
-    let mut known = false;
+    let mut has_extreme = false;
     for ((today, x), bar) in days {
         let oldest = today + 1 - n;
-        if !known || best < oldest {
+        if !has_extreme || best < oldest {
             let window = values.get(oldest..=today).unwrap_or(&[]);
-            (best, extreme, known) = (oldest, window.first().copied().unwrap_or(f64::NAN), true);
+            (best, extreme, has_extreme) = (oldest, window.first().copied().unwrap_or(f64::NAN), true);
             for (at, x) in (oldest..).zip(window) {
                 if beats(*x, extreme) {
                     (best, extreme) = (at, *x);
@@ -374,7 +389,7 @@ fn extreme_bars<const MAX: bool>(values: &[f64], begin: usize, n: usize) -> Vec<
     bars
 }
 
-/// Does a name fit one with a star at its beginning or end?
+/// Glob match with a `*` at the beginning or end.
 fn fits(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
@@ -383,7 +398,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut.
+/// Single series on this thread. A short one is computed as one block.
 fn exec_options(rows: usize) -> ExecOptions {
     let short = rows < RELEASE_GIL_ROWS;
     ExecOptions {
@@ -400,15 +415,15 @@ enum Input<'py> {
 }
 
 impl<'py> Input<'py> {
-    /// Nothing where it is no array.
+    /// `None` if it is not an array.
     fn of(given: Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         match given.cast_into::<PyArray1<f64>>() {
             Ok(array) if is_zero_copy(&array) => Ok(Some(Input::Borrowed(array))),
             Ok(array) => {
                 count_copy(8 * array.len() as u64);
-                Ok(Some(Input::Copied(copied(&array))))
+                Ok(Some(Input::Copied(copy_to_vec(&array))))
             }
-            Err(error) => refused(&error.into_inner()),
+            Err(error) => from_other_array(&error.into_inner()),
         }
     }
 
@@ -420,8 +435,8 @@ impl<'py> Input<'py> {
                     unsafe_code,
                     reason = "the borrow checks of the numpy crate cost as much as a short call"
                 )]
-                // SAFETY: the array is held, contiguous and aligned; it is read only. Who writes to it meanwhile races with us
-                // as with NumPy.
+                // SAFETY: the array is held, contiguous and aligned; it is only read. A concurrent writer races with us as with
+                // NumPy.
                 let slice = unsafe { array.as_slice() };
                 slice.unwrap_or(&[])
             }
@@ -429,8 +444,8 @@ impl<'py> Input<'py> {
     }
 }
 
-/// An array that is not one of native float64: in another byte order it is read, else refused with TA-Lib's words.
-fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
+/// A non-native array: byte-swapped float64 is converted, else TA-Lib's error.
+fn from_other_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
     let Ok(array) = given.cast::<PyUntypedArray>() else { return Ok(None) };
     let kind = array.dtype();
     let native = f64::get_dtype(given.py());
@@ -443,16 +458,16 @@ fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
     }
     let swapped = given.call_method1("astype", (native,))?.cast_into::<PyArray1<f64>>()?;
     count_copy(8 * swapped.len() as u64);
-    // A subclass may answer with any layout.
+    // A subclass may return any layout.
     let fits = is_zero_copy(&swapped);
-    Ok(Some(if fits { Input::Borrowed(swapped) } else { Input::Copied(copied(&swapped)) }))
+    Ok(Some(if fits { Input::Borrowed(swapped) } else { Input::Copied(copy_to_vec(&swapped)) }))
 }
 
 thread_local! {
     /// Scratch of integer outputs before their conversion; reused, since allocating takes as long as filling.
     static SCRATCH: std::cell::Cell<Vec<f64>> = const { std::cell::Cell::new(Vec::new()) };
 }
-/// The most numbers of it that are kept.
+/// Values of scratch kept per thread.
 const SCRATCH_CAPACITY: usize = 1 << 17;
 
 /// Scratch buffer, contents unspecified.
@@ -462,42 +477,42 @@ fn take_scratch(rows: usize) -> Vec<f64> {
     scratch
 }
 
-/// A new array of reals, of whatever memory holds.
-fn reals_of(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
+/// A result array, contents unspecified.
+fn result_array(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
     buffer_pool::pooled_array(py, rows).unwrap_or_else(|| uninit_array(py, rows))
 }
 
-/// A new array, of whatever memory holds: every number of it is written before anybody sees it.
+/// An uninitialised array: every value is written before anybody sees it.
 fn uninit_array<T: Element>(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<T>> {
     #[allow(unsafe_code, reason = "writing zeros first takes an eighth of a call")]
-    // SAFETY: only made for numbers, of which any bits are one.
+    // SAFETY: only used for numeric types, for which any bits are valid.
     unsafe {
         PyArray1::new(py, [rows], false)
     }
 }
 
-/// Adding this leaves a whole number in the last bits, and 0 of a NaN.
-const WHOLE: f64 = 6_755_399_441_055_744.0;
+/// Magic number 1.5 * 2^52: adding it leaves the rounded integer in the low bits, and 0 for NaN.
+const ROUND_TO_INT_MAGIC: f64 = 6_755_399_441_055_744.0;
 
-/// Whole numbers; NaN becomes 0.
-fn as_whole<'py>(py: Python<'py>, numbers: &[f64]) -> Bound<'py, PyArray1<i32>> {
+/// Converts to int32; NaN becomes 0.
+fn to_int32<'py>(py: Python<'py>, numbers: &[f64]) -> Bound<'py, PyArray1<i32>> {
     let array = uninit_array(py, numbers.len());
-    for (to, x) in written::<i32>(&array).iter_mut().zip(numbers) {
-        *to = (x + WHOLE).to_bits() as u32 as i32;
+    for (to, x) in as_slice_mut::<i32>(&array).iter_mut().zip(numbers) {
+        *to = (x + ROUND_TO_INT_MAGIC).to_bits() as u32 as i32;
     }
     array
 }
 
-/// Room of an array that nobody else has yet.
+/// Mutable slice of a new array that nobody else has yet.
 #[allow(clippy::mut_from_ref, reason = "an array of Python is a handle: who holds one may write through it")]
-fn written<'a, T: Element>(array: &'a Bound<'_, PyArray1<T>>) -> &'a mut [T] {
+fn as_slice_mut<'a, T: Element>(array: &'a Bound<'_, PyArray1<T>>) -> &'a mut [T] {
     #[allow(unsafe_code, reason = "the borrow checks of the numpy crate cost as much as a short call")]
-    // SAFETY: the array was made by `room` for this call: it is contiguous and nobody else knows it.
+    // SAFETY: the array was created for this call: it is contiguous and nobody else has it.
     let slice = unsafe { array.as_slice_mut() };
     slice.unwrap_or(&mut [])
 }
 
-fn place<'s, 'a>(series: &'s mut Series<'a>, field: Field) -> &'s mut &'a [f64] {
+fn field_slot<'s, 'a>(series: &'s mut Series<'a>, field: Field) -> &'s mut &'a [f64] {
     match field {
         Field::Open => &mut series.open,
         Field::High => &mut series.high,
@@ -508,7 +523,7 @@ fn place<'s, 'a>(series: &'s mut Series<'a>, field: Field) -> &'s mut &'a [f64] 
     }
 }
 
-/// Words with what follows their colon, or with the default that they give.
+/// Words with the suffix after their colon, or with their `=default`.
 fn words(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     text.split_whitespace().map(|word| match word.find('=') {
         Some(at) => word.split_at(at),
@@ -516,7 +531,7 @@ fn words(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str
     })
 }
 
-fn known(id: usize) -> PyResult<&'static BoundFunction> {
+fn find_function(id: usize) -> PyResult<&'static BoundFunction> {
     FUNCTIONS.get(id).ok_or_else(|| PyTypeError::new_err("no such function"))
 }
 
@@ -524,30 +539,30 @@ fn known(id: usize) -> PyResult<&'static BoundFunction> {
 #[pyfunction]
 #[pyo3(signature = (id, *args))]
 pub(crate) fn talib_call<'py>(id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-    known(id)?.call(id, args)
+    find_function(id)?.call(id, args)
 }
 
-/// The first bar at which every output has a value.
+/// Lookback of a function, unstable period included.
 #[pyfunction]
 #[pyo3(signature = (id, *params))]
 pub(crate) fn talib_lookback(id: usize, params: &Bound<'_, PyTuple>) -> PyResult<usize> {
-    let known = known(id)?;
-    let params = known.params_of(params.iter()).map_err(|wrong| wrong.error(known, ""))?;
-    Ok(known.lookback(&params)? + unstable::later(known, &params)?)
+    let function = find_function(id)?;
+    let params = function.params_of(params.iter()).map_err(|error| error.into_py(function, ""))?;
+    Ok(function.lookback(&params)? + unstable::extra_bars(function, &params)?)
 }
 
-/// Every function, as JSON: its name, group, arrays, parameters with their defaults, outputs and flags.
+/// All functions as JSON: name, group, inputs, parameters with defaults, outputs and flags.
 #[pyfunction]
 pub(crate) fn talib_functions() -> String {
-    let all: Vec<serde_json::Value> = FUNCTIONS.iter().map(described).collect();
+    let all: Vec<serde_json::Value> = FUNCTIONS.iter().map(function_json).collect();
     serde_json::Value::from(all).to_string()
 }
 
-fn described(known: &BoundFunction) -> serde_json::Value {
-    let BoundFunction { function, maker, .. } = known;
-    let doc = match maker {
-        Maker::Row(row) => row.doc,
-        Maker::Mean => MEAN_DOC,
+fn function_json(bound: &BoundFunction) -> serde_json::Value {
+    let BoundFunction { function, computation, .. } = bound;
+    let doc = match computation {
+        Computation::Row(row) => row.doc,
+        Computation::MovingAverage => MA_DOC,
     };
     let named = |flags: &str, table: &[(char, &'static str)]| -> Vec<&'static str> {
         flags
@@ -555,12 +570,12 @@ fn described(known: &BoundFunction) -> serde_json::Value {
             .filter_map(|c| table.iter().find(|(flag, _)| *flag == c).map(|(_, name)| *name))
             .collect()
     };
-    // All can be carried on bar by bar, which TA-Lib says in the middle.
+    // Every function can stream; TA-Lib lists that flag in the middle.
     let scale = function.flags.find(|c| !"1s".contains(c)).unwrap_or(function.flags.len());
     let (before, after) = function.flags.split_at(scale);
     let flags = [named(before, &FLAGS), vec![STREAMING], named(after, &FLAGS)].concat();
     let params: Vec<serde_json::Value> = words(function.params)
-        .zip(&known.params)
+        .zip(&bound.params)
         .map(|((name, kind), param)| {
             let real = matches!(kind, "f" | "e");
             let default =

@@ -17,23 +17,23 @@ use pyo3::{
     types::PyTuple,
 };
 
-use super::{BoundFunction, Input, Output, exec_options, known, place, unstable, words};
+use super::{BoundFunction, Input, Output, exec_options, field_slot, find_function, unstable, words};
 
 pyo3::create_exception!(
     gpuforge,
     InsufficientHistory,
     PyException,
-    "Too few bars to begin with; collect more and try again."
+    "Not enough history; collect more bars and try again."
 );
 
-/// Bars of a block: a handle gets one at a time, and a copy of it should be cheap.
+/// Block length: a handle gets one bar at a time, and its copy should be cheap.
 const BLOCK: usize = 64;
 
-/// A plan that is shared with the functions.
+/// A plan shared with the plan cache.
 #[derive(Clone)]
-struct Shared(Arc<Selection>);
+struct SharedPlan(Arc<Selection>);
 
-impl Deref for Shared {
+impl Deref for SharedPlan {
     type Target = ExecPlan;
 
     fn deref(&self) -> &ExecPlan {
@@ -41,18 +41,18 @@ impl Deref for Shared {
     }
 }
 
-/// What computes the next value.
+/// Computation of the next value.
 enum Engine {
-    Plan(Box<exec::Stream<Shared>>),
-    /// Numbers of bars of extremes, one for every output.
+    Plan(Box<exec::Stream<SharedPlan>>),
+    /// Bar indices of extremes, one per output.
     Extremes(Vec<Extreme>),
 }
 
 struct State {
     engine: Engine,
-    /// The first bar that has a value.
+    /// First bar with a value.
     first: usize,
-    /// Bars so far.
+    /// Bars seen so far.
     bars: usize,
     values: Vec<f64>,
 }
@@ -66,16 +66,16 @@ impl State {
         State { engine, values: self.values.clone(), ..*self }
     }
 
-    /// The next bars; values of the last of them are kept.
-    fn push(&mut self, known: &BoundFunction, bars: &[&[f64]]) {
+    /// Pushes bars; keeps the values of the last one.
+    fn push(&mut self, function: &BoundFunction, bars: &[&[f64]]) {
         let n = bars.first().map_or(0, |column| column.len());
         match &mut self.engine {
             Engine::Plan(stream) => {
                 let mut series = Series::default();
-                for (field, column) in known.fields.iter().zip(bars) {
-                    *place(&mut series, *field) = column;
+                for (field, column) in function.fields.iter().zip(bars) {
+                    *field_slot(&mut series, *field) = column;
                 }
-                let mut outputs = vec![vec![f64::NAN; n]; known.outputs.len()];
+                let mut outputs = vec![vec![f64::NAN; n]; function.outputs.len()];
                 let mut columns: Columns<'_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
                 stream.push(&series, &mut columns);
                 self.values =
@@ -91,14 +91,14 @@ impl State {
     }
 }
 
-/// Where the extreme of the last values is; as [`super::extreme_bars`], one value at a time.
+/// Streaming bar index of a rolling extreme, as [`super::extreme_bars`].
 #[derive(Clone)]
 struct Extreme {
     n: usize,
     sign: f64,
     window: VecDeque<f64>,
     best: Option<usize>,
-    /// The number of the next bar.
+    /// Index of the next bar.
     next: usize,
 }
 
@@ -125,10 +125,10 @@ impl Extreme {
     }
 }
 
-/// A function that has seen some bars.
+/// Streaming handle of a function.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 pub(crate) struct TalibStream {
-    known: &'static BoundFunction,
+    function: &'static BoundFunction,
     state: Mutex<State>,
 }
 
@@ -139,10 +139,10 @@ impl TalibStream {
 
     fn values<'py>(&self, py: Python<'py>, values: &[f64]) -> PyResult<Bound<'py, PyAny>> {
         let mut all = Vec::with_capacity(values.len());
-        for (x, output) in values.iter().zip(&self.known.outputs) {
+        for (x, output) in values.iter().zip(&self.function.outputs) {
             all.push(match output {
                 Output::Real => x.into_pyobject(py)?.into_any(),
-                Output::Whole | Output::Bar => (*x as i32).into_pyobject(py)?.into_any(),
+                Output::Integer | Output::Bar => (*x as i32).into_pyobject(py)?.into_any(),
             });
         }
         match all.len() {
@@ -151,9 +151,9 @@ impl TalibStream {
         }
     }
 
-    /// One bar, as TA-Lib takes it.
+    /// Validates one bar.
     fn bar(&self, bar: &Bound<'_, PyTuple>, method: &str) -> PyResult<Vec<f64>> {
-        let (wanted, given) = (self.known.fields.len(), bar.len());
+        let (wanted, given) = (self.function.fields.len(), bar.len());
         if wanted != given {
             let s = if wanted == 1 { "" } else { "s" };
             let why = format!(
@@ -165,23 +165,23 @@ impl TalibStream {
         let bar = bar.iter().map(|x| x.extract()).collect::<PyResult<Vec<f64>>>()?;
         match bar.iter().all(|x| x.is_finite()) {
             true => Ok(bar),
-            false => Err(self.known.refused(&format!("_{method}"))),
+            false => Err(self.function.bad_param(&format!("_{method}"))),
         }
     }
 }
 
 #[pymethods]
 impl TalibStream {
-    /// A function by its position, its arrays and its parameters.
+    /// Opens a function (by position) on history arrays and parameters.
     #[new]
     #[pyo3(signature = (id, *args))]
     fn new(id: usize, args: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let known = known(id)?;
-        let wanted = known.fields.len();
+        let function = find_function(id)?;
+        let wanted = function.fields.len();
         let mut inputs = Vec::with_capacity(wanted);
         for array in args.iter().take(wanted) {
             let input = Input::of(array)?;
-            inputs.push(input.ok_or_else(|| PyTypeError::new_err("an array of NumPy is needed here"))?);
+            inputs.push(input.ok_or_else(|| PyTypeError::new_err("a NumPy array is required"))?);
         }
         let rows = inputs.first().map_or(0, |i| i.slice().len());
         if inputs.iter().any(|i| i.slice().len() != rows) {
@@ -191,47 +191,47 @@ impl TalibStream {
             return Err(InsufficientHistory::new_err("no history: the input array is empty"));
         }
         let params =
-            known.params_of(args.iter().skip(wanted)).map_err(|wrong| wrong.error(known, "_Open"))?;
+            function.params_of(args.iter().skip(wanted)).map_err(|error| error.into_py(function, "_Open"))?;
         let slices: Vec<&[f64]> = inputs.iter().map(Input::slice).collect();
-        let begin = super::begin(&slices).unwrap_or(rows - 1);
-        let first = known.lookback(&params)? + unstable::later(known, &params)?;
+        let begin = super::first_valid_bar(&slices).unwrap_or(rows - 1);
+        let first = function.lookback(&params)? + unstable::extra_bars(function, &params)?;
         let history = rows - begin;
         if history <= first {
             return Err(InsufficientHistory::new_err(format!(
                 "TA_{}_Open: {history} bars of history, at least {} needed (a leading bar that is NaN in any input is not \
                  history)",
-                known.function.name,
+                function.function.name,
                 first + 1
             )));
         }
         let mut state = State {
-            engine: known.engine(&params, begin)?,
+            engine: function.engine(&params, begin)?,
             first: begin + first,
             bars: begin,
             values: Vec::new(),
         };
         let slices: Vec<&[f64]> = slices.iter().map(|s| s.get(begin..).unwrap_or(&[])).collect();
-        state.push(known, &slices);
-        Ok(TalibStream { known, state: Mutex::new(state) })
+        state.push(function, &slices);
+        Ok(TalibStream { function, state: Mutex::new(state) })
     }
 
-    /// One closed bar in, its value out.
+    /// Pushes one closed bar; returns its value.
     #[pyo3(signature = (*bar))]
     fn update<'py>(&self, py: Python<'py>, bar: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let bar = self.bar(bar, "Update")?;
         let columns: Vec<&[f64]> = bar.iter().map(std::slice::from_ref).collect();
         let mut state = self.state();
-        state.push(self.known, &columns);
+        state.push(self.function, &columns);
         self.values(py, &state.values)
     }
 
-    /// What `update` would give; nothing is remembered.
+    /// The value that `update` would return; the state does not change.
     #[pyo3(signature = (*bar))]
     fn peek<'py>(&self, py: Python<'py>, bar: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let bar = self.bar(bar, "Peek")?;
         let columns: Vec<&[f64]> = bar.iter().map(std::slice::from_ref).collect();
         let mut forked = self.state().fork();
-        forked.push(self.known, &columns);
+        forked.push(self.function, &columns);
         self.values(py, &forked.values)
     }
 
@@ -241,17 +241,17 @@ impl TalibStream {
         self.values(py, &self.state().values)
     }
 
-    /// Another handle that has seen the same bars.
+    /// A copy with the same state.
     fn copy(&self) -> TalibStream {
-        TalibStream { known: self.known, state: Mutex::new(self.state().fork()) }
+        TalibStream { function: self.function, state: Mutex::new(self.state().fork()) }
     }
 
-    /// Counts a bar that was not given.
+    /// Counts a bar without data.
     fn advance(&self) {
         self.state().bars += 1;
     }
 
-    /// The first bar that has a value, and how many have one.
+    /// First bar with a value, and how many have one.
     #[getter]
     fn out_range(&self) -> (usize, usize) {
         let state = self.state();
@@ -260,7 +260,7 @@ impl TalibStream {
 }
 
 impl BoundFunction {
-    /// What computes one bar after the other.
+    /// Streaming computation for these parameters.
     fn engine(&self, params: &[f64], begin: usize) -> PyResult<Engine> {
         if self.outputs.contains(&Output::Bar) {
             let n = params.first().map_or(1, |n| *n as usize);
@@ -275,14 +275,15 @@ impl BoundFunction {
         }
         let name = self.function.name;
         if self.is_wide(params) {
-            let why =
-                format!("{name} bar by bar with so long a window\n  hint: talib.{name} over the whole array");
+            let why = format!(
+                "{name} cannot stream with so long a window\n  hint: talib.{name} over the whole array"
+            );
             return Err(PyNotImplementedError::new_err(why));
         }
-        let plan = Shared(self.plan(params.to_vec()));
+        let plan = SharedPlan(self.plan(params.to_vec()));
         if !plan.supports_streaming() {
             let why = format!(
-                "{name} bar by bar: it rests on the whole series\n  hint: talib.{name} over the whole array"
+                "{name} cannot stream: it needs the whole series\n  hint: talib.{name} over the whole array"
             );
             return Err(PyNotImplementedError::new_err(why));
         }

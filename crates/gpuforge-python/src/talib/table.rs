@@ -8,17 +8,16 @@
 pub(crate) struct Function {
     /// Its name.
     pub(crate) name: &'static str,
-    /// Its group.
+    /// Group.
     pub(crate) group: &'static str,
-    /// What it is called in full.
+    /// Display name.
     pub(crate) display: &'static str,
-    /// Names of the arrays, in order.
+    /// Input names, in order.
     pub(crate) inputs: &'static str,
-    /// Names of the parameters, in order; `:f` is a real number, `:t` and `:e` are a whole and a real one whose default stands
-    /// in the signature. `=` is a default that is not the catalogue's.
+    /// Parameter names, in order; `:f` is real, `:t` and `:e` are an integer and a real whose default is in the signature. `=` is
+    /// a default that is not the catalogue's.
     pub(crate) params: &'static str,
-    /// Names of the outputs, each with its flags (see [`OUTPUT_FLAGS`]); `i` is for whole numbers, `x` for numbers of
-    /// bars, `>` for those of the maximum.
+    /// Output names, each with its flags (see [`OUTPUT_FLAGS`]); `i` is an integer, `x` a bar index, `>` that of the maximum.
     pub(crate) outputs: &'static str,
     /// Flags; see [`FLAGS`].
     pub(crate) flags: &'static str,
@@ -48,26 +47,25 @@ pub(crate) const OUTPUT_FLAGS: [(char, &str); 6] = [
 ];
 
 /// Largest real parameter that TA-Lib accepts.
-const MOST: f64 = 3e37;
+const MAX_REAL: f64 = 3e37;
 
-/// Limits of parameters that are not the catalogue's: by the name of the parameter (its beginning, if it ends in `*`), and of the
-/// function where that matters.
+/// Parameter limits that differ from the catalogue's: by function (empty for all) and parameter name, with `*` as a wildcard.
 pub(crate) const LIMITS: &[(&str, &str, f64, f64)] = &[
     ("", "*matype", 0.0, 13.0),
-    ("", "nbdev*", -MOST, MOST),
-    ("", "startvalue", -MOST, MOST),
-    ("", "offsetonreverse", 0.0, MOST),
-    ("", "acceleration*", 0.0, MOST),
-    ("SAR", "maximum", 0.0, MOST),
-    ("", "multiplier", 0.0, MOST),
-    ("", "penetration", 0.0, MOST),
+    ("", "nbdev*", -MAX_REAL, MAX_REAL),
+    ("", "startvalue", -MAX_REAL, MAX_REAL),
+    ("", "offsetonreverse", 0.0, MAX_REAL),
+    ("", "acceleration*", 0.0, MAX_REAL),
+    ("SAR", "maximum", 0.0, MAX_REAL),
+    ("", "multiplier", 0.0, MAX_REAL),
+    ("", "penetration", 0.0, MAX_REAL),
     ("MAVP", "minperiod", 1.0, 100_000.0),
     ("MAVP", "maxperiod", 1.0, 100_000.0),
     ("PERCENTILE", "timeperiod", 2.0, 100_000.0),
     ("PERCENTRANK", "timeperiod", 2.0, 100_000.0),
 ];
 
-/// Parameters of which the first must not be greater than the second.
+/// Parameter pair that must be in ascending order.
 pub(crate) const ORDERED: &[(&str, usize, usize)] = &[("MAVP", 0, 1)];
 
 /// Functions that have no value at the last bar where no bar has all its numbers; others take the last for one that has.

@@ -1,8 +1,8 @@
 //! Unstable periods of TA-Lib: a recursive function outputs NaN for so many bars after its first value.
 //!
-//! Values do not depend on it, they only begin later, in all that is one such function. Where one is computed of another's
-//! values, TA-Lib begins the second later, with other values: that is not here and says so. Which is which was found by trying
-//! every function with every setting (`tests/python/test_talib_settings.py` does it again).
+//! It only delays the first value, also of functions that contain exactly one such function. Where a recursive function takes
+//! another's output, TA-Lib starts the outer one later with different values: that is not implemented and raises. The table was
+//! found by trying every function with every setting (`tests/python/test_talib_settings.py` repeats it).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +13,7 @@ use pyo3::{
 
 use super::BoundFunction;
 
-/// Functions that have a setting of their own.
+/// Functions with an unstable period of their own.
 const SETTINGS: [&str; 23] = [
     "ADX",
     "ATR",
@@ -40,117 +40,117 @@ const SETTINGS: [&str; 23] = [
     "RVI",
 ];
 static PERIODS: [AtomicU32; SETTINGS.len()] = [const { AtomicU32::new(0) }; SETTINGS.len()];
-/// Maximum over all functions: nothing is looked up where all are 0.
-static MOST: AtomicU32 = AtomicU32::new(0);
+/// Maximum over all functions: a fast path if all are 0.
+static MAX_PERIOD: AtomicU32 = AtomicU32::new(0);
 
-/// What a setting does to a function that has it inside.
+/// Effect of a nested function's unstable period.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Values begin later.
-    Later,
-    /// Values are others.
-    Others,
+    /// Values start later.
+    StartsLater,
+    /// Values change.
+    ChangesValues,
 }
-use Effect::{Later, Others};
+use Effect::{ChangesValues, StartsLater};
 
-/// Functions that have another one inside, whatever their parameters.
-const INSIDE: [(&str, &str, Effect); 17] = [
-    ("ADXR", "ADX", Later),
-    ("ERI", "EMA", Later),
-    ("ZLEMA", "EMA", Later),
-    ("CVI", "EMA", Later),
-    ("ADOSC", "EMA", Later),
-    ("EFI", "EMA", Later),
-    ("KC", "ATR", Others),
-    ("KC", "EMA", Others),
-    ("SUPERTREND", "ATR", Others),
-    ("DEMA", "EMA", Others),
-    ("TEMA", "EMA", Others),
-    ("TRIX", "EMA", Others),
-    ("TSI", "EMA", Others),
-    ("MASSI", "EMA", Others),
-    ("MACD", "EMA", Others),
-    ("MACDFIX", "EMA", Others),
-    ("SMI", "EMA", Others),
+/// Functions that contain another one, whatever their parameters.
+const NESTED: [(&str, &str, Effect); 17] = [
+    ("ADXR", "ADX", StartsLater),
+    ("ERI", "EMA", StartsLater),
+    ("ZLEMA", "EMA", StartsLater),
+    ("CVI", "EMA", StartsLater),
+    ("ADOSC", "EMA", StartsLater),
+    ("EFI", "EMA", StartsLater),
+    ("KC", "ATR", ChangesValues),
+    ("KC", "EMA", ChangesValues),
+    ("SUPERTREND", "ATR", ChangesValues),
+    ("DEMA", "EMA", ChangesValues),
+    ("TEMA", "EMA", ChangesValues),
+    ("TRIX", "EMA", ChangesValues),
+    ("TSI", "EMA", ChangesValues),
+    ("MASSI", "EMA", ChangesValues),
+    ("MACD", "EMA", ChangesValues),
+    ("MACDFIX", "EMA", ChangesValues),
+    ("SMI", "EMA", ChangesValues),
 ];
 
-/// Functions whose means are named by a parameter: which parameter is the mean's period (none where it is never 1), what
-/// kind their own default is, and what a setting of the mean does.
-const MEANS: [(&str, Option<usize>, usize, Effect); 11] = [
-    ("MA", Some(0), 0, Later),
-    ("MAVP", Some(1), 0, Later),
-    ("APO", None, 1, Later),
-    ("PPO", None, 1, Later),
-    ("PVO", None, 1, Later),
-    ("BBANDS", Some(0), 0, Later),
-    ("STOCHF", Some(1), 0, Later),
-    ("STOCHRSI", Some(2), 0, Later),
-    ("STOCH", None, 0, Others),
-    ("KDJ", None, 13, Others),
-    ("MACDEXT", None, 0, Others),
+/// Functions with a moving-average type parameter: the parameter that is its period (none if it is never 1), its own default
+/// type, and the effect of that average's unstable period.
+const BY_MA_TYPE: [(&str, Option<usize>, usize, Effect); 11] = [
+    ("MA", Some(0), 0, StartsLater),
+    ("MAVP", Some(1), 0, StartsLater),
+    ("APO", None, 1, StartsLater),
+    ("PPO", None, 1, StartsLater),
+    ("PVO", None, 1, StartsLater),
+    ("BBANDS", Some(0), 0, StartsLater),
+    ("STOCHF", Some(1), 0, StartsLater),
+    ("STOCHRSI", Some(2), 0, StartsLater),
+    ("STOCH", None, 0, ChangesValues),
+    ("KDJ", None, 13, ChangesValues),
+    ("MACDEXT", None, 0, ChangesValues),
 ];
 
-/// Kinds of means that remember all bars: which setting is theirs.
-const REMEMBER: [(usize, &str, Effect); 8] = [
-    (1, "EMA", Later),
-    (3, "EMA", Others),
-    (4, "EMA", Others),
-    (6, "KAMA", Later),
-    (7, "MAMA", Later),
-    (8, "T3", Later),
-    (12, "EMA", Later),
-    (13, "RMA", Later),
+/// Recursive moving averages, and their setting.
+const RECURSIVE_MA: [(usize, &str, Effect); 8] = [
+    (1, "EMA", StartsLater),
+    (3, "EMA", ChangesValues),
+    (4, "EMA", ChangesValues),
+    (6, "KAMA", StartsLater),
+    (7, "MAMA", StartsLater),
+    (8, "T3", StartsLater),
+    (12, "EMA", StartsLater),
+    (13, "RMA", StartsLater),
 ];
-/// The mean that a function has by itself.
-const OWN_DEFAULT: usize = 11;
+/// `MA_Type.DEFAULT`: the function's own default average.
+const MA_TYPE_DEFAULT: usize = 11;
 
 fn period(setting: &str) -> u32 {
     let at = SETTINGS.iter().position(|name| *name == setting);
     at.and_then(|at| PERIODS.get(at)).map_or(0, |period| period.load(Ordering::Relaxed))
 }
 
-/// Bars that a function with these parameters waits for, beyond those that it needs.
-pub(super) fn later(known: &BoundFunction, params: &[f64]) -> PyResult<usize> {
-    if MOST.load(Ordering::Relaxed) == 0 {
+/// Unstable period of a function with these parameters: bars beyond its lookback.
+pub(super) fn extra_bars(bound: &BoundFunction, params: &[f64]) -> PyResult<usize> {
+    if MAX_PERIOD.load(Ordering::Relaxed) == 0 {
         return Ok(0);
     }
-    let name = known.function.name;
+    let name = bound.function.name;
     let mut bars = period(name);
-    let mut inside = |setting: &str, effect: Effect| match (period(setting), effect) {
+    let mut nested = |setting: &str, effect: Effect| match (period(setting), effect) {
         (0, _) => Ok(()),
-        (more, Later) => {
+        (more, StartsLater) => {
             bars += more;
             Ok(())
         }
-        (more, Others) => Err(PyNotImplementedError::new_err(format!(
-            "{name} with an unstable period of {more} for {setting}, which it is computed of\n  hint: \
+        (more, ChangesValues) => Err(PyNotImplementedError::new_err(format!(
+            "{name} with an unstable period of {more} for {setting}, which it contains\n  hint: \
              set_unstable_period({setting:?}, 0) before it is called"
         ))),
     };
-    for (of, setting, effect) in &INSIDE {
+    for (of, setting, effect) in &NESTED {
         if *of == name {
-            inside(setting, *effect)?;
+            nested(setting, *effect)?;
         }
     }
-    let Some((_, at, own, effect)) = MEANS.iter().find(|(of, ..)| *of == name) else {
+    let Some((_, at, own, effect)) = BY_MA_TYPE.iter().find(|(of, ..)| *of == name) else {
         return Ok(bars as usize);
     };
     let smooths = at.and_then(|at| params.get(at)).is_none_or(|n| *n > 1.0);
-    let mut kinds: Vec<usize> = super::words(known.function.params)
+    let mut kinds: Vec<usize> = super::words(bound.function.params)
         .zip(params)
         .filter(|((name, _), _)| name.ends_with("matype"))
-        .map(|(_, kind)| if *kind as usize == OWN_DEFAULT { *own } else { *kind as usize })
+        .map(|(_, kind)| if *kind as usize == MA_TYPE_DEFAULT { *own } else { *kind as usize })
         .collect();
     kinds.dedup();
-    for (kind, setting, of_mean) in REMEMBER {
+    for (kind, setting, of_mean) in RECURSIVE_MA {
         if smooths && kinds.contains(&kind) {
-            inside(setting, if *effect == Later { of_mean } else { Others })?;
+            nested(setting, if *effect == StartsLater { of_mean } else { ChangesValues })?;
         }
     }
     if name == "STOCHRSI" {
-        // A mean that remembers begins with other values where those begin later.
-        let remembers = smooths && REMEMBER.iter().any(|(kind, ..)| kinds.contains(kind));
-        inside("RSI", if remembers { Others } else { Later })?;
+        // A recursive average starts with other values if its input starts later.
+        let is_recursive = smooths && RECURSIVE_MA.iter().any(|(kind, ..)| kinds.contains(kind));
+        nested("RSI", if is_recursive { ChangesValues } else { StartsLater })?;
     }
     Ok(bars as usize)
 }
@@ -167,7 +167,7 @@ pub(crate) fn talib_set_unstable(name: &str, bars: u32) -> PyResult<()> {
         }
     }
     let most = PERIODS.iter().map(|period| period.load(Ordering::Relaxed)).max();
-    MOST.store(most.unwrap_or(0), Ordering::Relaxed);
+    MAX_PERIOD.store(most.unwrap_or(0), Ordering::Relaxed);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-"""Every kind of table in and out, the same numbers, no copies; series by key and time; and what is refused."""
+"""Every table type in and out, identical values, zero-copy; series by key and time; errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def columns_of(out) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "batch", "duckdb"])
-def test_every_kind_comes_back(bars, kind):
+def test_result_has_the_input_type(bars, kind):
     for module in ("pandas", "polars", "pyarrow", "duckdb"):
         pytest.importorskip(module)
     data, type_ = next((d, t) for name, d, t in frames(bars) if name == kind)
@@ -100,7 +100,7 @@ def test_series_by_key_and_time(kind, shuffled):
         assert list(out["symbol"]) == list(data["symbol"])
 
 
-def test_keys_of_usual_names_are_found_and_can_be_declined():
+def test_default_key_columns_can_be_disabled():
     bars, symbol, time = long_bars()
     data = {"ticker": symbol, "timestamp": time} | bars
     same(gpuforge.indicators(data, SELECT), per_symbol())
@@ -108,7 +108,7 @@ def test_keys_of_usual_names_are_found_and_can_be_declined():
     same(together, expected(bars))
 
 
-def test_an_index_is_a_key():
+def test_pandas_index_levels_are_keys():
     pandas = pytest.importorskip("pandas")
     bars, symbol, time = long_bars()
     frame = pandas.DataFrame(bars | {"symbol": symbol, "date": time}).set_index(["symbol", "date"])
@@ -120,7 +120,7 @@ def test_an_index_is_a_key():
     same(backwards[::-1], expected(walk(300)))
 
 
-def test_times_reach_indicators_that_need_them():
+def test_time_column_is_passed_to_indicators():
     pandas = pytest.importorskip("pandas")
     pyarrow = pytest.importorskip("pyarrow")
     bars = walk(2000)
@@ -141,7 +141,7 @@ def copied(call) -> int:
     return _gpuforge.copied_bytes() - before
 
 
-def test_contiguous_doubles_are_not_copied(bars):
+def test_contiguous_float64_is_zero_copy(bars):
     pandas, polars, pyarrow = map(pytest.importorskip, ("pandas", "polars", "pyarrow"))
     for data in (bars, pandas.DataFrame(bars), polars.DataFrame(bars), pyarrow.table(bars)):
         assert copied(lambda: gpuforge.indicators(data, SELECT)) == 0, type(data)
@@ -151,7 +151,7 @@ def test_contiguous_doubles_are_not_copied(bars):
     assert copied(lambda: gpuforge.indicators({"close": bars["close"].astype("f4")}, "rsi(14)")) == 8 * 500
 
 
-def test_results_are_where_arrow_reads_them(bars):
+def test_arrow_results_are_zero_copy(bars):
     pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     request = _gpuforge.Request(SELECT, [], "talib")
     table, _ = _gpuforge.indicators_arrow(request, pyarrow.table(bars), [], None, None, [], "cpu", None)
@@ -202,7 +202,7 @@ def test_catalogue():
 # What is refused, and what is not.
 
 
-def test_mistakes_are_named(bars):
+def test_errors_name_the_argument(bars):
     refused = [
         (lambda: gpuforge.indicators(bars, "rsj(14)"), gpuforge.SelectError, "did you mean"),
         (lambda: gpuforge.indicators(bars, "rsi(0)"), gpuforge.SelectError, "period"),
@@ -228,7 +228,7 @@ def test_mistakes_are_named(bars):
     assert issubclass(gpuforge.DeviceError, RuntimeError) and issubclass(gpuforge.DeviceMemoryError, MemoryError)
 
 
-def test_arrow_mistakes_are_named(bars):
+def test_arrow_errors_name_the_column(bars):
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"close": [str(x) for x in bars["close"]]})
     with pytest.raises(gpuforge.ColumnError, match="not numbers"):
@@ -240,7 +240,7 @@ def test_arrow_mistakes_are_named(bars):
         gpuforge.indicators(times, "rsi")
 
 
-def test_odd_input_is_read(bars):
+def test_unusual_input_is_accepted(bars):
     close = bars["close"]
     want = gpuforge.indicators({"close": close}, "sma(5)")["sma_5"]
     locked = close.copy()
@@ -253,7 +253,7 @@ def test_odd_input_is_read(bars):
     assert whole[-1] == 8.5
 
 
-def test_nulls_and_masks_are_nan():
+def test_nulls_and_masked_values_become_nan():
     pyarrow, polars, pandas = map(pytest.importorskip, ("pyarrow", "polars", "pandas"))
     numbers = [1.0, None, 3.0, 4.0]
     masked = np.ma.array([1.0, 9.0, 3.0, 4.0], mask=[False, True, False, False])
@@ -267,7 +267,7 @@ def test_nulls_and_masks_are_nan():
         np.testing.assert_array_equal(out, [2.0, np.nan, 6.0, 8.0])
 
 
-def test_chunks_are_one_series(bars):
+def test_chunked_columns_are_one_series(bars):
     pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     table = pyarrow.table(bars)
     pieces = pyarrow.concat_tables([table.slice(0, 123), table.slice(123)])
@@ -278,7 +278,7 @@ def test_chunks_are_one_series(bars):
     assert isinstance(lazy, polars.LazyFrame)
 
 
-def test_devices_agree(bars):
+def test_cpu_and_gpu_agree(bars):
     want = gpuforge.indicators(bars, "sma(20), rsi(14)", device="cpu")
     try:
         got = gpuforge.indicators(bars, "sma(20), rsi(14)", device="gpu")
@@ -289,7 +289,7 @@ def test_devices_agree(bars):
         np.testing.assert_allclose(got[name], column, rtol=1e-3, equal_nan=True)
 
 
-def test_a_fallback_from_jit_code_is_warned_of_once(monkeypatch):
+def test_jit_fallback_warns_once(monkeypatch):
     from gpuforge import _indicators
 
     assert _gpuforge.jit_fallbacks() == []
@@ -297,7 +297,7 @@ def test_a_fallback_from_jit_code_is_warned_of_once(monkeypatch):
     monkeypatch.setattr(_indicators, "_gpuforge", native)
     monkeypatch.setattr(_indicators, "_warned", 0)
     with pytest.warns(RuntimeWarning, match="JIT code of output 0"):
-        _indicators._tell(None)
+        _indicators._log(None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _indicators._tell(None)
+        _indicators._log(None)

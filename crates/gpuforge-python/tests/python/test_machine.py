@@ -1,4 +1,4 @@
-"""Answers about the machine: records with attributes, dicts and a readable repr; mistakes named."""
+"""detect, doctor, explain, recommend_env: records with attributes, dicts and a readable repr; errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_records():
     assert record == pickle.loads(pickle.dumps(record)) == copy.deepcopy(record)
     with pytest.raises(AttributeError, match="no attribute 'z'"):
         record.z
-    with pytest.raises(AttributeError, match="does not change"):
+    with pytest.raises(AttributeError, match="is immutable"):
         record.a = 2
     changed = record.to_dict()
     changed["a"] = 5

@@ -75,7 +75,7 @@ def bits(result) -> list[bytes]:
     return [np.asarray(column).tobytes() for column in columns(result)]
 
 
-def test_layouts_are_what_they_say():
+def test_layout_fixtures():
     x = walk(50)["close"]
     made = {name: make(x) for name, make in LAYOUTS.items()}
     for name, array in made.items():
@@ -100,7 +100,7 @@ def test_every_function(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_of_a_broadcast(name):
+def test_every_function_with_broadcast_input(name):
     data = [np.full(200, x[50]) for x in arrays(name, 200, seed=7)]
     given = [np.broadcast_to(x[:1], 200) for x in data]
     assert all(x.strides == (0,) for x in given)
@@ -122,7 +122,7 @@ def test_every_stream(name):
             assert handles[layout].update(*(make(x)[at] for x in rest)) == expected, layout
 
 
-def test_memmaps_behind_a_header(tmp_path):
+def test_memmap_with_header_offset(tmp_path):
     bars = walk(500)
     for name, x in bars.items():
         (tmp_path / name).write_bytes(b"HDR" + x.tobytes())
@@ -133,7 +133,7 @@ def test_memmaps_behind_a_header(tmp_path):
     same(gpuforge.indicators(mapped, SELECT), gpuforge.indicators(bars, SELECT))
 
 
-def test_masks_are_not_looked_at_as_in_talib():
+def test_masks_are_ignored_as_in_talib():
     theirs = pytest.importorskip("talib")
     x = walk(100)["close"]
     masked = np.ma.array(x, mask=np.arange(100) % 7 == 3)
@@ -223,7 +223,7 @@ class Stream:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def test_arrow_buffers_at_odd_addresses():
+def test_unaligned_arrow_buffers():
     pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     bars, symbol, time = keyed()
     names = [f"S{s}" for s in symbol]
@@ -252,7 +252,7 @@ def test_arrow_buffers_at_odd_addresses():
     np.testing.assert_array_equal(got, gpuforge.indicators({"close": bars["close"][5::3].copy()}, "sma(9)")["sma_9"])
 
 
-def test_arrow_texts_at_odd_addresses():
+def test_unaligned_arrow_strings():
     pyarrow = pytest.importorskip("pyarrow")
     bars, symbol, time = keyed()
     texts = pyarrow.array([f"symbol number {s}" for s in symbol])
@@ -274,7 +274,7 @@ def test_arrow_texts_at_odd_addresses():
     assert copied(lambda: gpuforge.indicators(data, SELECT, time=False, by=False)) == 0
 
 
-def test_arrow_nulls_at_odd_addresses():
+def test_unaligned_arrow_nulls():
     pyarrow = pytest.importorskip("pyarrow")
     numbers = [1.0, None, 3.0, 4.0] * 20
     odd = unaligned_arrow(pyarrow, pyarrow.array(numbers))
@@ -299,7 +299,7 @@ def test_tensors_and_lattices():
         np.testing.assert_array_equal(got, want, err_msg=layout)
 
 
-def test_what_is_internal_refuses_other_arrays():
+def test_internal_functions_reject_other_arrays():
     request = _gpuforge.Request("sma(2)", [], "talib")
     for wrong in (np.arange(4), np.arange(4.0).astype(">f8"), np.arange(4.0).reshape(2, 2), [1.0]):
         with pytest.raises(TypeError, match="float64"):

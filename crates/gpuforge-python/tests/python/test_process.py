@@ -1,4 +1,4 @@
-"""Threads, fork, Ctrl-C, memory, imports, the GIL: what a Python process does to us."""
+"""Process behaviour: threads, fork, Ctrl-C, memory, imports, the GIL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def python(code: str, **env: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_loads_nothing_heavy():
+def test_import_is_lazy():
     code = """
         import sys, gpuforge
         heavy = [m for m in ("numpy", "pandas", "polars", "pyarrow", "inspect", "json") if m in sys.modules]
@@ -57,7 +57,7 @@ def test_multiprocessing(method):
         assert pool.map_async(child, range(4)).get(timeout=100) == [want] * 4
 
 
-def test_a_forge_survives_a_fork():
+def test_forge_survives_fork():
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     code = """
@@ -93,12 +93,12 @@ INTERRUPTED = """
 """
 
 
-def test_an_interrupt_stops_a_long_call():
+def test_ctrl_c_stops_a_long_call():
     # How soon is measured by bench/peers.py: a machine that is busy with other things answers late.
     assert python(INTERRUPTED) == "stopped True True"
 
 
-def test_an_interrupt_stops_a_batch():
+def test_ctrl_c_stops_a_batch():
     code = """
         import os, signal, threading, numpy as np, gpuforge
         forge = gpuforge.Forge(device="cpu")
@@ -120,7 +120,7 @@ def resident() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_thousand_calls_leave_memory_flat():
+def test_no_memory_leak_in_a_thousand_calls():
     bars = walk(5000)
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table(bars)
@@ -137,7 +137,7 @@ def test_a_thousand_calls_leave_memory_flat():
     assert resident() - before < 8 << 20
 
 
-def test_long_results_lie_where_earlier_ones_were():
+def test_result_buffers_are_pooled():
     close = walk(100_000)["close"]
     first = talib.SMA(close, 30)
     begin, want = first.ctypes.data, first.copy()
@@ -163,7 +163,7 @@ def test_long_results_lie_where_earlier_ones_were():
     assert gpuforge._gpuforge.kept_bytes() <= before
 
 
-def test_others_run_meanwhile():
+def test_gil_is_released():
     """The GIL is released: with this switch interval nothing else would let another thread in for an hour."""
     close = walk(1_000_000)["close"]
     go, seen = threading.Event(), []
@@ -182,7 +182,7 @@ def test_others_run_meanwhile():
     assert seen
 
 
-def test_threads_get_what_one_gets():
+def test_results_are_the_same_on_threads():
     bars = walk(20_000)
     want = gpuforge.indicators(bars, "rsi(14), macd, atr(14)") | {"RSI": talib.RSI(bars["close"])}
     found = []
@@ -201,7 +201,7 @@ def test_threads_get_what_one_gets():
             np.testing.assert_array_equal(column, want[name])
 
 
-def test_signals_of_others_are_left_alone():
+def test_foreign_signal_handlers_are_kept():
     before = signal.getsignal(signal.SIGINT)
     gpuforge.indicators(walk(100), "rsi(14)")
     assert signal.getsignal(signal.SIGINT) is before

@@ -34,7 +34,7 @@ def test_spans_nest_and_close_on_errors():
     assert counts() == {"outer": 2, "inner": 1}
 
 
-def test_functions_are_measured():
+def test_decorator_records_calls():
     @gpuforge.profiled
     def plain(x):
         """Kept."""
@@ -49,7 +49,7 @@ def test_functions_are_measured():
     assert found["named"] == 1 and sum(n for name, n in found.items() if name.endswith("plain")) == 1
 
 
-def test_threads_have_spans_of_their_own():
+def test_spans_are_per_thread():
     def work():
         for _ in range(10):
             with gpuforge.profile("thread"):
@@ -75,7 +75,7 @@ def test_exports(tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []
 
 
-def test_mistakes():
+def test_errors():
     with pytest.raises(ValueError, match="disk"), gpuforge.profile("x", "disk"):
         pass
     profiler.disable()

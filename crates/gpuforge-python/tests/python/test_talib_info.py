@@ -28,7 +28,7 @@ def test_groups():
     assert ours.get_functions() == theirs.get_functions()
 
 
-def test_kinds_of_means():
+def test_ma_types():
     for name in ("SMA", "EMA", "WMA", "DEMA", "TEMA", "TRIMA", "KAMA", "MAMA", "T3", "HMA", "ZLEMA", "RMA"):
         assert getattr(ours.MA_Type, name) == getattr(theirs.MA_Type, name)
         assert ours.MA_Type[getattr(ours.MA_Type, name)] == theirs.MA_Type[getattr(theirs.MA_Type, name)]
@@ -71,7 +71,7 @@ def test_calls(what):
         assert mine == other
 
 
-def test_parameters_of_a_call_do_not_stay():
+def test_call_parameters_are_not_kept():
     function = our_abstract.Function("sma", timeperiod=7)
     function(walk(50), timeperiod=3)
     assert function.parameters["timeperiod"] == 7
@@ -88,7 +88,7 @@ def test_frames():
     np.testing.assert_allclose(mine.to_numpy(), other.to_numpy(), rtol=1e-9)
 
 
-def test_functions_file_is_of_today():
+def test_functions_file_is_up_to_date():
     import talib_functions
 
     import gpuforge.talib._functions as module

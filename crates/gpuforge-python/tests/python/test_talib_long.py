@@ -60,7 +60,7 @@ SELECTED = {
 
 
 @pytest.mark.parametrize("name", SELECTED)
-def test_a_gap_stays(name):
+def test_nan_gap_propagates(name):
     """What a NaN amid the bars does to those after it is the same, whichever piece it is in."""
     inputs = ours.abstract._table()[name]["inputs"]
     for at in (700, 5_000, 5_013, 11_990):
@@ -76,7 +76,7 @@ def test_a_gap_stays(name):
 
 
 @pytest.mark.parametrize("name", ["SMA", "EMA", "STDDEV", "ATR", "RSI", "WMA"])
-def test_a_jump(name):
+def test_price_jump(name):
     """Values that are a million times as great for some bars leave rounding errors in running sums."""
     data = arrays(name, 12_000, seed=6)
     for column in data:

@@ -58,7 +58,7 @@ def compare(name: str, got, want, context: str) -> None:
             assert error.max() <= BOUND, f"{where}: off by {error.max():.1e} at {error.argmax()}"
 
 
-def test_all_of_talib_is_here():
+def test_every_talib_function_exists():
     assert len(SHARED) >= 190
     assert set(theirs.get_functions()) - set(ours.get_functions()) == set()
 
@@ -172,11 +172,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("what", MISTAKES)
-def test_mistakes_raise_the_same(what):
+def test_errors_match_talib(what):
     assert raised(ours, MISTAKES[what]) == raised(theirs, MISTAKES[what])
 
 
-def test_a_word_that_is_no_argument_is_a_type_error():
+def test_unknown_keyword_is_a_type_error():
     for call in (lambda t: t.SMA(), lambda t: t.SMA(np.arange(3.0), foo=1), lambda t: t.SMA(np.arange(3.0), "x")):
         assert raised(ours, call)[0] is raised(theirs, call)[0] is TypeError
 
@@ -191,7 +191,7 @@ def test_strides_byte_order_and_read_only():
         compare("RSI", ours.RSI(given), want, str(given.flags))
 
 
-def test_series_go_in_and_come_out():
+def test_pandas_and_polars_series():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     x = walk(100)["close"]
     index = pandas.date_range("2024-01-01", periods=100)
@@ -221,7 +221,7 @@ results = [rsi, upper, middle, lower, macd, signal, hist, k, d, doji, frame.to_n
 """
 
 
-def test_a_program_runs_unchanged():
+def test_talib_program_runs_unchanged():
     pytest.importorskip("pandas")
     outcomes = []
     for head in ("import gpuforge.talib as talib, gpuforge.talib.abstract", "import talib, talib.abstract"):

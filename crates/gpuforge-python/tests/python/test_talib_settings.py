@@ -74,7 +74,7 @@ def their_lookback(name: str) -> int:
     return talib.abstract.Function(name).lookback
 
 
-def test_all_of_them_at_once():
+def test_all_settings_at_once():
     both(lambda t: t.set_unstable_period("ALL", 3))
     try:
         data = arrays("EMA", 90, seed=2)
@@ -85,7 +85,7 @@ def test_all_of_them_at_once():
         both(lambda t: t.set_unstable_period("ALL", 0))
 
 
-def test_short_arrays_and_means_of_one():
+def test_short_arrays_and_period_one():
     both(lambda t: t.set_unstable_period("EMA", 5))
     try:
         for n in (0, 1, 3, 8, 9, 40):
@@ -106,7 +106,7 @@ def test_short_arrays_and_means_of_one():
 
 
 @pytest.mark.parametrize("name", ["ADXR", "MFI", "STOCHRSI"])
-def test_names_of_old(name):
+def test_deprecated_names(name):
     for module in (ours, theirs):
         with pytest.warns(DeprecationWarning, match="no effect"):
             module.set_unstable_period(name, 9)
@@ -114,7 +114,7 @@ def test_names_of_old(name):
             assert module.get_unstable_period(name) == 0
 
 
-def test_what_is_refused():
+def test_invalid_settings_raise():
     for call in (
         lambda t: t.set_unstable_period("SMA", 3),
         lambda t: t.get_unstable_period("SMA"),
@@ -139,7 +139,7 @@ def test_compatibility_changes_nothing():
 
 
 @pytest.mark.parametrize("kind", range(9))
-def test_variable_periods_up_to_long_ones(kind):
+def test_variable_periods_with_long_windows(kind):
     close, _ = arrays("MAVP", 4000, seed=8)
     periods = np.random.default_rng(2).choice([1.0, 2.0, 7.9, 400.0, 1300.0, 5e6, np.nan, -3.0], 4000)
     periods[0] = 30.0

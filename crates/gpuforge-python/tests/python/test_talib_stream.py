@@ -44,7 +44,7 @@ def test_every_function(name):
     assert tuple(mine.out_range) == tuple(other.out_range)
 
 
-def test_first_bars():
+def test_insufficient_history():
     for name in ("SMA", "RSI", "MACD", "HT_SINE", "CDLDOJI", "MAXINDEX", "ADX"):
         data = arrays(name, 120, seed=1)
         for n in range(0, 100, 3):
@@ -55,7 +55,7 @@ def test_first_bars():
                 assert issubclass(mine[0], ours.InsufficientHistory) and mine[1] == other[1]
 
 
-def test_leading_nan_is_no_history():
+def test_leading_nan_is_not_history():
     for name in ("SMA", "MAXINDEX", "MINMAXINDEX", "ATR"):
         data = arrays(name, 120, seed=1)
         for column, length in zip(data, (9, 4, 17)):
@@ -64,7 +64,7 @@ def test_leading_nan_is_no_history():
         assert close(mine.value, other.value) and tuple(mine.out_range) == tuple(other.out_range)
 
 
-def test_bars_that_are_refused_leave_it_as_it_was():
+def test_rejected_bar_leaves_the_state_unchanged():
     data = arrays("RSI", 60, seed=1)
     mine, other = our_stream.RSI(*data), their_stream.RSI(*data)
     before = mine.value
@@ -78,7 +78,7 @@ def test_bars_that_are_refused_leave_it_as_it_was():
     assert close(mine.update(101.5), other.update(101.5))
 
 
-def test_copies_go_their_own_way():
+def test_copies_are_independent():
     data = arrays("MACD", 90, seed=1)
     for make in (lambda h: h.copy(), copy.copy, copy.deepcopy):
         first = our_stream.MACD(*data, fastperiod=5)
@@ -100,7 +100,7 @@ def test_advance_counts():
     assert mine.update(1e6) == other.update(1e6)
 
 
-def test_history_comes_along():
+def test_open_and_fill():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     x = arrays("SMA", 60, seed=1)[0]
     handle, filled = our_stream.SMA.open_and_fill(x, timeperiod=5)
@@ -111,7 +111,7 @@ def test_history_comes_along():
         assert type(filled) is type(series) and handle.value == filled.to_numpy()[-1]
 
 
-def test_mistakes_raise_the_same():
+def test_errors_match_talib():
     for what in ("lengths", "whole numbers", "float32", "two dimensions", "a list", "a negative period", "a kind of mean"):
         assert raised(our_stream, MISTAKES[what]) == raised(their_stream, MISTAKES[what]), what
 

@@ -75,7 +75,7 @@ def test_types_by_pyright(tmp_path):
     assert checked.returncode == 0, checked.stdout
 
 
-def test_stubs_name_all_that_is_compiled():
+def test_stubs_cover_the_extension_module():
     import ast
 
     from gpuforge import _gpuforge
@@ -90,7 +90,7 @@ def test_stubs_name_all_that_is_compiled():
             assert names <= set(dir(getattr(_gpuforge, name))), name
 
 
-def test_everything_promised_is_there():
+def test_public_names_exist():
     assert (PACKAGE / "py.typed").exists()
     for name in gpuforge.__all__:
         assert getattr(gpuforge, name) is not None

@@ -1,4 +1,4 @@
-"""Grids and ball flights: beside closed forms, and what is refused."""
+"""Lattices and trajectories against closed forms; errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_paths_and_distances():
     assert len(costly.path((0, 0), (0, 2))) == 7
 
 
-def test_what_is_no_grid():
+def test_invalid_grids_raise():
     for call in (
         lambda: gpuforge.Lattice((0, 3)),
         lambda: gpuforge.Lattice((3, 3)).path((9, 9), (0, 0)),
@@ -44,7 +44,7 @@ def test_flights():
     assert bad["status"][0] == "landed" and "speed" in bad["status"][1] and np.isnan(bad["carry"][1])
 
 
-def test_what_is_no_flight():
+def test_invalid_launches_raise():
     for given, kind in (({"sped": 1.0}, TypeError), ({"speed": 1.0, "wind_profile": "x"}, ValueError)):
         with pytest.raises(kind, match="hint"):
             trajectory.fly(**given)

@@ -1,7 +1,7 @@
 """A drop-in for TA-Lib: ``import gpuforge.talib as talib``.
 
-The same names, arguments, defaults, types and errors; NaN before the first value, whole numbers as ``int32``; Series of pandas
-and Polars go in and come out.
+The same names, arguments, defaults, types and errors; NaN before the first value, integer outputs as ``int32``; accepts and
+returns pandas and Polars Series.
 
 >>> import numpy as np
 >>> SMA(np.array([1.0, 2.0, 3.0, 4.0]), timeperiod=2)
@@ -40,7 +40,7 @@ def get_function_groups() -> dict[str, list[str]]:
     return {group: list(names) for group, names in _GROUPS.items()}
 
 
-#: Names that TA-Lib still takes, and what it says about them.
+#: Deprecated settings, with TA-Lib's messages.
 _RETIRED = {
     "ADXR": "ADXR has no unstable period of its own; it follows the inner ADX. Set 'ADX' instead.",
     "MFI": "MFI's unstable period was retired in TA-Lib C.",
@@ -58,10 +58,10 @@ def _retired(name: str) -> bool:
 
 
 def set_unstable_period(name: str, period: int) -> None:
-    """Lets a function that remembers all bars say nothing for `period` bars more; ``"ALL"`` is for all of them.
+    """Sets the unstable period of a recursive function: `period` more bars of NaN; ``"ALL"`` sets all.
 
-    Functions that are computed of such a one begin later too. A few would begin with other values (MACD of an EMA with an
-    unstable period, for one): calling those raises ``NotImplementedError`` until it is 0 again.
+    Functions that contain such a function start later too. A few would start with different values (for example MACD with an
+    unstable period of EMA): these raise ``NotImplementedError`` until it is 0 again.
 
     >>> import numpy as np
     >>> set_unstable_period("EMA", 1)
@@ -74,7 +74,7 @@ def set_unstable_period(name: str, period: int) -> None:
 
 
 def get_unstable_period(name: str) -> int:
-    """Bars that a function waits for beyond those that it needs."""
+    """Unstable period of a function."""
     return 0 if _retired(name) else _gpuforge.talib_unstable(name)
 
 

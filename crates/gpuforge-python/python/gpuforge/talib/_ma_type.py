@@ -1,10 +1,10 @@
-"""Kinds of moving averages by TA-Lib's numbers."""
+"""Moving-average types (``MA_Type``) by TA-Lib's numbers."""
 
 from __future__ import annotations
 
 
 class _Kinds:
-    """``MA_Type.EMA`` is a number, ``MA_Type[1]`` its name in full."""
+    """``MA_Type.EMA`` is a number, ``MA_Type[1]`` its display name."""
 
     SMA, EMA, WMA, DEMA, TEMA, TRIMA, KAMA, MAMA, T3, HMA, DISABLED, DEFAULT, ZLEMA, RMA = range(14)
 

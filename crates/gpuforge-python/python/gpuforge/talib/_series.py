@@ -9,7 +9,7 @@ from gpuforge._gpuforge import talib_call
 
 
 def call(function: int, names: list[str], args: tuple[Any, ...]) -> Any:
-    """Calls a function some of whose arrays are no arrays; what is no Series either is refused, as TA-Lib does."""
+    """Calls a function with Series among its inputs; other types raise TA-Lib's error."""
     pandas = getattr(sys.modules.get("pandas"), "Series", None)
     polars = getattr(sys.modules.get("polars"), "Series", None)
     from_pandas = [arg for arg in args if pandas is not None and isinstance(arg, pandas)]

@@ -1,4 +1,4 @@
-"""TA-Lib's abstract interface: functions that know their inputs, parameters and outputs, and take dicts and frames.
+"""TA-Lib's abstract interface: function objects with metadata of inputs, parameters and outputs, called with dicts and data frames.
 
 >>> import numpy as np
 >>> from gpuforge.talib import abstract
@@ -22,10 +22,10 @@ from gpuforge.talib import _functions
 from gpuforge.talib._functions import POSITIONS
 from gpuforge.talib._ma_type import MA_Type
 
-#: Columns that arrays without a price's name are taken from.
-_USUAL = {"real": "close", "real0": "high", "real1": "low", "periods": "periods"}
-#: What the abstract interface calls them.
-_CALLED = {"real": "price", "real0": "price0", "real1": "price1", "periods": "periods"}
+#: Default columns of generic inputs.
+_DEFAULT_COLUMNS = {"real": "close", "real0": "high", "real1": "low", "periods": "periods"}
+#: Names of generic inputs in the abstract interface.
+_ABSTRACT_NAMES = {"real": "price", "real0": "price0", "real1": "price1", "periods": "periods"}
 
 Names = Union[str, "list[str]"]
 
@@ -36,19 +36,19 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def _inputs(row: dict[str, Any]) -> OrderedDict[str, Names]:
-    """Inputs as they are grouped here: prices together, any other array by itself."""
+    """Inputs grouped as in TA-Lib: prices together, any other array by itself."""
     found: OrderedDict[str, Names] = OrderedDict()
-    prices = [name for name in row["inputs"] if name not in _CALLED]
+    prices = [name for name in row["inputs"] if name not in _ABSTRACT_NAMES]
     for name in row["inputs"]:
-        if name in _CALLED:
-            found[_CALLED[name]] = _USUAL[name]
+        if name in _ABSTRACT_NAMES:
+            found[_ABSTRACT_NAMES[name]] = _DEFAULT_COLUMNS[name]
         elif "prices" not in found:
             found["prices"] = prices
     return found
 
 
 class _State:
-    """What one thread has set."""
+    """Thread-local settings of a function."""
 
     def __init__(self, row: dict[str, Any]) -> None:
         self.inputs = _inputs(row)
@@ -58,7 +58,7 @@ class _State:
 
 
 class Function:
-    """A function by its name, in any case; arrays and parameters may be given now, later, or with every call."""
+    """A function by its name, in any case; arrays and parameters may be set now, later, or per call."""
 
     def __init__(self, function_name: str, *args: Any, **kwargs: Any) -> None:
         name = str(function_name).upper()
@@ -78,7 +78,7 @@ class Function:
 
     @property
     def info(self) -> dict[str, Any]:
-        """Everything about it, as a dict."""
+        """Metadata as a dict."""
         row = self._row
         return {
             "name": self._name,
@@ -93,12 +93,12 @@ class Function:
 
     @property
     def function_flags(self) -> list[str] | None:
-        """What is special about it."""
+        """Function flags."""
         return list(self._row["flags"]) or None
 
     @property
     def output_flags(self) -> OrderedDict[str, list[str]]:
-        """How each output is drawn."""
+        """Plot flags of each output."""
         return OrderedDict((output["name"], list(output["flags"])) for output in self._row["outputs"])
 
     @property
@@ -107,14 +107,14 @@ class Function:
         return [output["name"] for output in self._row["outputs"]]
 
     def get_input_names(self) -> OrderedDict[str, Names]:
-        """Which columns are read."""
+        """Input columns."""
         return OrderedDict(
             (name, list(series) if isinstance(series, list) else series)
             for name, series in self._state.inputs.items()
         )
 
     def set_input_names(self, input_names: dict[str, Names]) -> None:
-        """Other columns than the usual."""
+        """Sets the input columns."""
         state = self._state
         state.inputs.update(input_names)
         state.results = None
@@ -122,12 +122,12 @@ class Function:
     input_names = property(get_input_names, set_input_names)
 
     def get_input_arrays(self) -> Any:
-        """A copy of what was set."""
+        """Copy of the input arrays."""
         arrays = self._state.arrays
         return arrays.clone() if hasattr(arrays, "clone") else arrays.copy()
 
     def set_input_arrays(self, input_arrays: Any) -> bool:
-        """Takes a dict or a frame that has all columns that are read; ``False`` if it is neither."""
+        """Sets the input from a dict or data frame with all input columns; ``False`` if it is neither."""
         if not _is_table(input_arrays):
             return False
         there = _columns(input_arrays)
@@ -145,12 +145,12 @@ class Function:
     input_arrays = property(get_input_arrays, _take_arrays)
 
     def get_parameters(self) -> OrderedDict[str, Any]:
-        """Parameters as they are set, or their defaults."""
+        """Current parameters, defaults included."""
         given = self._state.given
         return OrderedDict((name, given.get(name, param["default"])) for name, param in self._params.items())
 
     def set_parameters(self, parameters: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Sets parameters until they are set again."""
+        """Sets parameters for later calls."""
         for name, value in {**(parameters or {}), **kwargs}.items():
             self._set(name, value)
         self._state.results = None
@@ -167,7 +167,7 @@ class Function:
         self._state.given[name] = value
 
     def set_function_args(self, *args: Any, **kwargs: Any) -> None:
-        """Arrays first if there are any, then parameters; columns and parameters by name."""
+        """Sets arrays (if given) and parameters by position, columns and parameters by keyword."""
         state = self._state
         for name, value in kwargs.items():
             if name in self._params:
@@ -184,7 +184,7 @@ class Function:
 
     @property
     def lookback(self) -> int:
-        """Bars before the first that has all its values."""
+        """Lookback: bars before the first with all outputs."""
         return _gpuforge.talib_lookback(POSITIONS[self._name], *self.get_parameters().values())
 
     def _columns(self) -> list[str]:
@@ -208,7 +208,7 @@ class Function:
 
     @property
     def outputs(self) -> Any:
-        """The results: of the kind that the arrays came in."""
+        """Results, in the type of the input."""
         state = self._state
         results = self._compute() if state.results is None else state.results
         pandas, polars = (getattr(sys.modules.get(name), "DataFrame", ()) for name in ("pandas", "polars"))
@@ -225,14 +225,14 @@ class Function:
         return results[0] if len(results) == 1 else list(results)
 
     def run(self, input_arrays: Any = None) -> Any:
-        """Computes it, for other arrays if they are given."""
+        """Computes the function, with new arrays if given."""
         if input_arrays is not None:
             self.set_input_arrays(input_arrays)
         self._compute()
         return self.outputs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes it with these arrays and parameters; parameters and columns are as before afterwards."""
+        """Computes the function with these arrays and parameters, for this call only."""
         state = self._state
         before = dict(state.given), OrderedDict(state.inputs)
         try:
@@ -243,7 +243,7 @@ class Function:
         return self.outputs
 
     def _positional(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arrays one by one, as the plain functions take them, become a dict; what follows are parameters."""
+        """Converts positional arrays to a dict; parameters follow."""
         names = self._columns()
         if args and _is_table(args[0]):
             return args
@@ -298,7 +298,7 @@ def _is_array(data: Any) -> bool:
 
 
 def _array(column: Any) -> Any:
-    """Numbers of a Series; what is no Series is the function's to refuse."""
+    """Values of a Series; other types are left to the function's error."""
     return column.to_numpy().astype(float) if hasattr(column, "to_numpy") else column
 
 

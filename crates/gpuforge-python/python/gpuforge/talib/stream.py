@@ -1,4 +1,4 @@
-"""TA-Lib's handles: a function that is opened on history and carried on one bar at a time.
+"""TA-Lib's streaming handles: a function opened on history and updated one bar at a time.
 
 >>> import numpy as np
 >>> from gpuforge.talib import stream
@@ -6,8 +6,8 @@
 >>> sma.value, sma.peek(9.0), sma.update(5.0), sma.value
 (2.5, 6.0, 4.0, 4.0)
 
-With fewer bars than a first value needs, opening raises ``InsufficientHistory``: collect more and try again. A bar that is not
-finite is refused, and the handle stays as it was.
+Opening with fewer bars than the lookback raises ``InsufficientHistory``. A non-finite bar raises and leaves the handle
+unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gpuforge.talib._functions import POSITIONS
 
 
 class OutRange(NamedTuple):
-    """Bars that have a value: the first, and how many."""
+    """Bars with a value: the first, and how many."""
 
     begidx: int
     nbelement: int
 
 
 class Stream:
-    """A handle; ``stream.RSI`` and the others are kinds of it."""
+    """A handle; ``stream.RSI`` and the others are subclasses."""
 
     _name = ""
     _handle: TalibStream
@@ -42,12 +42,12 @@ class Stream:
 
     @classmethod
     def open_and_fill(cls, *args: Any, **kwargs: Any) -> tuple[Stream, Any]:
-        """A handle, and the values over the history."""
+        """Opens a handle, and returns it with the values over the history."""
         return cls(*args, **kwargs), getattr(_functions, cls._name)(*args, **kwargs)
 
     @property
     def value(self) -> Any:
-        """The value of the last bar; a tuple where there are several outputs."""
+        """The value of the last bar; a tuple for several outputs."""
         return self._handle.value
 
     @property
@@ -56,11 +56,11 @@ class Stream:
         return OutRange(*self._handle.out_range)
 
     def advance(self) -> None:
-        """Counts a bar that was not given."""
+        """Counts a bar without data."""
         self._handle.advance()
 
     def copy(self) -> Stream:
-        """Another handle at the same bar."""
+        """A copy with the same state."""
         same = type(self).__new__(type(self))
         same._handle = self._handle.copy()
         same.update, same.peek = same._handle.update, same._handle.peek
@@ -73,11 +73,11 @@ class Stream:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"cannot pickle {self._name}_Stream: what it remembers does not cross a process boundary")
+        raise TypeError(f"cannot pickle {self._name}_Stream: its state does not cross a process boundary")
 
 
 def _array(value: Any) -> Any:
-    """Arrays of Series; numbers as they are."""
+    """Unwraps Series to arrays; passes numbers through."""
     import numpy as np
 
     if isinstance(value, (np.ndarray, int, float, np.number)):
