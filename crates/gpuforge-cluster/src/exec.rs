@@ -235,19 +235,19 @@ impl GroupFeeder {
     ) -> Result<()> {
         let group = self.reserve_group(self.bound.spec.group());
         if sorted {
-            self.ordered(input, group, tasks).await
+            self.group_sorted(input, group, tasks).await
         } else {
             self.group_in_memory(input, group, tasks).await
         }
     }
 
-    /// Reserves memory for a group: up to `most` bytes, halved while the pool refuses.
-    fn reserve_group(&self, most: usize) -> usize {
-        let mut bytes = most.max(MIN_GROUP_BYTES);
+    /// Reserves memory for a group: up to `max_bytes`, halved while the pool refuses.
+    fn reserve_group(&self, max_bytes: usize) -> usize {
+        let mut bytes = max_bytes.max(MIN_GROUP_BYTES);
         while bytes > MIN_GROUP_BYTES && self.reservation.try_grow(bytes).is_err() {
             bytes = (bytes / 2).max(MIN_GROUP_BYTES);
         }
-        if bytes < most && self.reservation.size() > MIN_GROUP_BYTES {
+        if bytes < max_bytes && self.reservation.size() > MIN_GROUP_BYTES {
             // Little memory: keep most of it for grouped rows.
             let less = (bytes / 4).max(MIN_GROUP_BYTES);
             self.reservation.shrink(bytes - less);
@@ -307,7 +307,7 @@ impl GroupFeeder {
         let keys = LexOrdering::new(sort_keys(&self.bound))
             .ok_or_else(|| DataFusionError::Internal("bars have no keys".to_owned()))?;
         let sorted = SortExec::new(keys, Arc::new(source)).execute(0, context)?;
-        self.ordered(sorted, group, tasks).await
+        self.group_sorted(sorted, group, tasks).await
     }
 
     /// Task context of the external sort: the memory of the grouped rows as a pool of its own, since sorts that share a pool
@@ -331,7 +331,7 @@ impl GroupFeeder {
     }
 
     /// Run detection over rows sorted by symbol and time.
-    async fn ordered(
+    async fn group_sorted(
         self,
         mut input: SendableRecordBatchStream,
         group: usize,

@@ -241,11 +241,11 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
 fn check(table: &str, names: &[String], field: &ArrowField, role: Role) -> Result<(), ClusterError> {
     let data_type = value_type(field.data_type());
     let (usable, expected, cast) = match role {
-        Role::Symbol => (data_type.is_integer() || is_text(data_type), "text or whole numbers", "VARCHAR"),
+        Role::Symbol => (data_type.is_integer() || is_text(data_type), "text or integers", "VARCHAR"),
         Role::Time => (
             data_type.is_integer()
                 || matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)),
-            "a date, a timestamp or whole numbers",
+            "a date, a timestamp or integers",
             "TIMESTAMP",
         ),
         _ => (data_type.is_numeric() || *data_type == DataType::Null, "numbers", "DOUBLE"),

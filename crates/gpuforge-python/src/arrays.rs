@@ -1,5 +1,5 @@
-//! NumPy arrays in and out: zero-copy for contiguous, aligned float64 in native byte order, a counted copy for the rest. Results
-//! own their memory.
+//! NumPy arrays in and out: zero-copy for contiguous, aligned native float64, a counted copy for the rest. Results own their
+//! memory.
 //!
 //! NumPy has unaligned arrays in everyday use: a field of a packed record array, `np.frombuffer` with an odd offset, a memmap
 //! behind a header. No reference to them may exist in Rust, and an element's stride in bytes need not be a multiple of 8.

@@ -155,7 +155,7 @@ pub fn fit(
         (Some(file), true) if file.exists() => Some(Checkpoint::read_for(file, job.config)?),
         _ => None,
     };
-    let mut state = FitState::begin(job, table, saved, on_event)?;
+    let mut state = FitState::start(job, table, saved, on_event)?;
     while !state.finished() {
         match state.run_epoch(on_event) {
             Ok(()) => {}
@@ -211,7 +211,7 @@ struct FitState<'a, 'j> {
 }
 
 impl<'a, 'j> FitState<'a, 'j> {
-    fn begin(
+    fn start(
         job: &'a FitJob<'j>,
         table: &'a mut DeviceTable,
         saved: Option<Checkpoint>,
@@ -253,7 +253,7 @@ impl<'a, 'j> FitState<'a, 'j> {
             (_, batch) if batch > 0 => "as before".to_owned(),
             (BatchSize::Of(batch), _) => {
                 state.progress.batch = batch;
-                "as asked".to_owned()
+                "as requested".to_owned()
             }
             (BatchSize::Auto, _) => {
                 let (batch, why) =

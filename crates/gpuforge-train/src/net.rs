@@ -117,8 +117,8 @@ impl OptimiserConfig {
 
     /// Gradient multiplier for this norm.
     pub fn clip_factor(&self, norm: f32) -> f32 {
-        let most = self.clip_norm as f32;
-        if most > 0.0 && norm > most { most / norm } else { 1.0 }
+        let max = self.clip_norm as f32;
+        if max > 0.0 && norm > max { max / norm } else { 1.0 }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Training on a GPU: features of our kernels reach Burn without a host transfer, and losses match the CPU's. Skipped with a
-//! message if no device can be opened.
+//! Training on a GPU: features of our kernels reach Burn without a host transfer, and losses match the CPU's. Skipped without an
+//! adapter.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +10,7 @@
 )]
 
 use common::{fold, planted, recipe, request};
+use gpuforge_testkit::adapter;
 use gpuforge_train::{
     TrainError,
     data::{Dataset, MarketData, Recipe, target::Target},
@@ -25,13 +26,7 @@ use gpuforge_train::{
 mod common;
 
 fn gpu() -> Option<SharedGpu> {
-    match shared_device::gpu() {
-        Ok(gpu) => Some(gpu),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
+    adapter::or_skip(shared_device::gpu())
 }
 
 fn market() -> MarketData {

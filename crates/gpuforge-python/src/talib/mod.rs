@@ -57,7 +57,7 @@ struct BoundFunction {
 #[derive(Clone, Copy)]
 enum Computation {
     /// A catalogue indicator.
-    Row(&'static Indicator),
+    Indicator(&'static Indicator),
     /// The moving average selected by its second parameter: one of [`MOVING_AVERAGES`].
     MovingAverage,
 }
@@ -100,7 +100,7 @@ impl BoundFunction {
     fn of(function: &'static Function) -> Option<BoundFunction> {
         let row = catalogue::all().find(|r| r.aliases.first() == Some(&function.name));
         let computation = match row {
-            Some(row) => Computation::Row(row),
+            Some(row) => Computation::Indicator(row),
             None if function.name == "MA" => Computation::MovingAverage,
             None => return None,
         };
@@ -150,7 +150,7 @@ impl BoundFunction {
 
     fn build_plan(&self, params: &[f64]) -> Selection {
         let row = match self.computation {
-            Computation::Row(row) => row,
+            Computation::Indicator(row) => row,
             Computation::MovingAverage => {
                 let [n, kind] = [0, 1].map(|at| params.get(at).map_or(0, |x| *x as usize));
                 return moving_average(n, kind);
@@ -162,8 +162,8 @@ impl BoundFunction {
     /// pandas and Polars Series are unwrapped and wrapped in Python.
     fn call_series<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let names: Vec<&str> = self.function.inputs.split_whitespace().collect();
-        let there = args.py().import("gpuforge.talib._series")?;
-        there.getattr("call")?.call1((id, names, args))
+        let module = args.py().import("gpuforge.talib._series")?;
+        module.getattr("call")?.call1((id, names, args))
     }
 
     /// Validated parameters with defaults filled in.
@@ -176,13 +176,14 @@ impl BoundFunction {
             }
             let x = if param.integer { x.trunc() } else { x };
             if !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0) {
-                return Err(ParamError::Parameter);
+                return Err(ParamError::OutOfRange);
             }
             *slot = x;
         }
-        let turned = |(a, b): &(usize, usize)| params.get(*a).zip(params.get(*b)).is_some_and(|(a, b)| a > b);
-        if self.ordered.is_some_and(|ordered| turned(&ordered)) {
-            Err(ParamError::Parameter)
+        let descending =
+            |(a, b): &(usize, usize)| params.get(*a).zip(params.get(*b)).is_some_and(|(a, b)| a > b);
+        if self.ordered.is_some_and(|ordered| descending(&ordered)) {
+            Err(ParamError::OutOfRange)
         } else {
             Ok(params)
         }
@@ -315,7 +316,7 @@ impl BoundFunction {
 /// Parameter errors.
 enum ParamError {
     /// Out of range.
-    Parameter,
+    OutOfRange,
     /// Not convertible to a number.
     Python(PyErr),
 }
@@ -329,7 +330,7 @@ impl From<PyErr> for ParamError {
 impl ParamError {
     fn into_py(self, function: &BoundFunction, call: &str) -> PyErr {
         match self {
-            ParamError::Parameter => function.bad_param(call),
+            ParamError::OutOfRange => function.bad_param(call),
             ParamError::Python(error) => error,
         }
     }
@@ -561,7 +562,7 @@ pub(crate) fn talib_functions() -> String {
 fn function_json(bound: &BoundFunction) -> serde_json::Value {
     let BoundFunction { function, computation, .. } = bound;
     let doc = match computation {
-        Computation::Row(row) => row.doc,
+        Computation::Indicator(row) => row.doc,
         Computation::MovingAverage => MA_DOC,
     };
     let named = |flags: &str, table: &[(char, &'static str)]| -> Vec<&'static str> {

@@ -149,7 +149,7 @@ fn check(config: SplitConfig) -> Result<(), TrainError> {
     if !is_fraction(config.validation) || !is_fraction(config.test) || config.validation + config.test >= 1.0
     {
         let value = format!("{} and {}", config.validation, config.test);
-        return invalid("the share of validation and test", value, "each above 0, together below 1");
+        return invalid("the fraction of validation and test", value, "each above 0, together below 1");
     }
     Ok(())
 }

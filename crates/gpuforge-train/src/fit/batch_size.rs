@@ -29,7 +29,7 @@ fn max_batch(activations: [usize; 2], recompute: bool, bytes: Option<u64>) -> Op
 /// Whether even the smallest batch needs gradient checkpointing to fit in memory.
 pub(super) fn needs_recompute(net: &Net, table: &DeviceTable) -> bool {
     max_batch(net.spec.activation_sizes(), false, table.backend.memory)
-        .is_some_and(|most| most < SIZE_LIMITS[0])
+        .is_some_and(|max| max < SIZE_LIMITS[0])
 }
 
 /// The batch size, and the reason for it.
@@ -42,12 +42,12 @@ pub(super) fn choose(
     let wanted = (samples.len() / MIN_STEPS).clamp(SIZE_LIMITS[0], SIZE_LIMITS[1]).min(samples.len().max(1));
     let fitting = max_batch(net.spec.activation_sizes(), net.recompute, table.backend.memory)
         .map_or(wanted, |n| n.max(1));
-    let most = wanted.min(fitting);
+    let max = wanted.min(fitting);
     let order = table.backend.order(samples);
     let began = Instant::now();
     let mut trials: Vec<(usize, f64)> = Vec::new();
-    let mut size = SIZE_LIMITS[0].min(most);
-    while size <= most && began.elapsed() < TRIAL_BUDGET {
+    let mut size = SIZE_LIMITS[0].min(max);
+    while size <= max && began.elapsed() < TRIAL_BUDGET {
         let step = || {
             let gradient = net.gradient_of(table, &order, 0..size, config.recipe.target);
             table.backend.scalars(gradient.scalars)
@@ -64,7 +64,7 @@ pub(super) fn choose(
         trials.push((size, (TRIAL_STEPS * size) as f64 / clock.elapsed().as_secs_f64().max(1e-9)));
         size *= 2;
     }
-    pick(&trials, SIZE_LIMITS[0].min(most), "no trial ran")
+    pick(&trials, SIZE_LIMITS[0].min(max), "no trial ran")
 }
 
 /// The smallest size with near-best throughput.

@@ -54,17 +54,15 @@ pub(super) fn guard<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, Fault
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail")]
+    #![allow(clippy::panic, clippy::unwrap_used, reason = "a test may fail")]
     use super::*;
     use burn::tensor::Tensor;
+    use gpuforge_testkit::adapter;
 
     /// The real OOM message of a device is recognised, and the device is usable afterwards.
     #[test]
     fn oversized_buffer_is_classified_as_oom() {
-        let gpu = match crate::shared_device::gpu() {
-            Ok(gpu) => gpu,
-            Err(error) => return println!("skipped: {error}"),
-        };
+        let Some(gpu) = adapter::or_skip(crate::shared_device::gpu()) else { return };
         let max_batch = gpu.backend.shared.clone().unwrap().external.device.limits().max_buffer_size;
         let ones = |count: usize| Tensor::<1>::ones([count], &gpu.backend.device);
         let full = guard(|| {

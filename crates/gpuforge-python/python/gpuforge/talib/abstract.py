@@ -1,4 +1,4 @@
-"""TA-Lib's abstract interface: function objects with metadata of inputs, parameters and outputs, called with dicts and data frames.
+"""TA-Lib's abstract interface: function objects with metadata, called with dicts and data frames.
 
 >>> import numpy as np
 >>> from gpuforge.talib import abstract

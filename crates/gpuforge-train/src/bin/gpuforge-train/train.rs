@@ -31,7 +31,7 @@ use crate::{
 const GPU_MIN_PARAMETERS: usize = 1 << 20;
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct TrainReport<'a> {
     out: &'a Path,
     folds: Vec<Card>,
 }
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Train, console: &Console) -> Result<()> {
         cards.push(trained.card);
     }
     if console.json {
-        console.document(&Report { out: &args.out, folds: cards })?;
+        console.document(&TrainReport { out: &args.out, folds: cards })?;
     }
     Ok(())
 }
@@ -105,7 +105,7 @@ fn with_workers<T: Send>(
 ) -> Result<T> {
     let longest = market.bars.iter().map(|b| b.close.len()).max().unwrap_or(0);
     let (count, why) = match asked {
-        Some(count) => (count, "as asked".to_owned()),
+        Some(count) => (count, "as requested".to_owned()),
         None => resources::workers(longest, features),
     };
     console.status(&format!("{features} features with {count} threads ({why})"));
