@@ -206,8 +206,7 @@ fn uneven(random: &mut Pcg32, slow: f64) -> RunProfile {
 #[test]
 fn run_to_run_variation_raises_few_false_alarms() {
     let times = 1000;
-    let many =
-        |random: &mut Pcg32, runs: usize, slow: f64| side((0..runs).map(|_| uneven(random, slow)));
+    let many = |random: &mut Pcg32, runs: usize, slow: f64| side((0..runs).map(|_| uneven(random, slow)));
     for (before, after) in [(2, 1), (2, 2), (5, 1), (5, 5), (10, 10)] {
         let [share] = alarms(times, [0.0], |random| (many(random, before, 1.0), many(random, after, 1.0)));
         println!("{before} runs against {after}: {:.2} % false alarms", 100.0 * share);

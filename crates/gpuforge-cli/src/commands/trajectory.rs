@@ -220,8 +220,7 @@ fn compute(
 ) -> Result<(Vec<Flown>, BatchPlacement)> {
     let adaptive = matches!(model.setup().method, IntegrationMethod::Adaptive { .. });
     if args.device == Placement::Cpu || (adaptive && args.device == Placement::Auto) {
-        let reason =
-            if adaptive { "steps that follow the error run on the CPU" } else { "it was asked for" };
+        let reason = if adaptive { "steps that follow the error run on the CPU" } else { "it was asked for" };
         let began = Instant::now();
         let flown = model.fly_all(launches, Threads::all());
         let seconds = began.elapsed().as_secs_f64();
