@@ -28,7 +28,7 @@ const ROWS: [(&str, &str, &str, &str); 6] = [
 
 /// The table as Markdown, from the text of BENCHMARKS.md.
 pub(crate) fn table(benchmarks: &str) -> Result<String> {
-    let mut out = String::from("| one thread unless said | gpuforge | peer | ratio |\n|---|---|---|---|\n");
+    let mut out = String::from("| workload | gpuforge | peer | ratio |\n|---|---|---|---|\n");
     for (bench, case, peer, label) in ROWS {
         let row = cells(benchmarks, bench, case, peer)
             .with_context(|| format!("BENCHMARKS.md has no row `{case}` in bench:{bench}"))?;

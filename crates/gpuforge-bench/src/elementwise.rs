@@ -94,14 +94,7 @@ fn on_cpu(name: &str, n: usize, repeats: usize, rounds: usize, share: f64) -> Re
     let copy = Sample::of(&copies);
     let twice = Sample::of(&copies.iter().map(|c| 2.0 * c).collect::<Vec<_>>());
     Ok(vec![
-        Row::vs_peer(
-            BENCH,
-            &format!("a*2 + 1, {name}, CPU"),
-            &simple,
-            "memcpy",
-            &copy,
-            Some(1.0 / share),
-        ),
+        Row::vs_peer(BENCH, &format!("a*2 + 1, {name}, CPU"), &simple, "memcpy", &copy, Some(1.0 / share)),
         Row::vs_peer(BENCH, &format!("a*b + c, {name}, CPU"), &three, "two memcpys", &twice, None),
     ])
 }

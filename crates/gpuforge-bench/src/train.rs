@@ -103,7 +103,12 @@ impl Ours {
         let mut samples: Vec<u32> = (0..ends.len() as u32).collect();
         rng.shuffle(&mut samples);
         let order = backend.order(&samples);
-        let spec = ModelSpec { architecture: (case.architecture)(), features: FEATURES, window: case.window, outputs: 1 };
+        let spec = ModelSpec {
+            architecture: (case.architecture)(),
+            features: FEATURES,
+            window: case.window,
+            outputs: 1,
+        };
         let net = Net::init(&spec, 1, &backend);
         let table = DeviceTable::from_parts(backend, rows, &ends, targets, case.window);
         Ok(Ours { table, net, order, at: 0 })
