@@ -1,5 +1,5 @@
 //! Short deterministic fuzzing run: some hundred random cases from fixed seeds.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail, and says what it skipped")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -11,6 +11,7 @@ use gpuforge_fuzz::{
     schedule::Schedule,
     selection::Selection,
 };
+use gpuforge_testkit::adapter;
 
 fn run(seed: u64, seconds: u64, selections: u64, device_selections: u64) -> CampaignReport {
     let directory = tempfile::tempdir().unwrap();
@@ -35,8 +36,7 @@ fn random_selections_match_the_oracle() {
 #[test]
 fn random_selections_on_a_gpu_are_within_tolerance() {
     let outcome = run(7, 60, 1, 24);
-    if let Some(why) = &outcome.no_adapter {
-        println!("skipped: no adapter can be opened here ({why})");
+    if adapter::or_skip(outcome.no_adapter.as_ref().map_or(Ok(()), Err)).is_none() {
         return;
     }
     assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));

@@ -24,11 +24,12 @@ use gpuforge_indicators_gpu::{
     record::Program,
 };
 use gpuforge_runtime::{
-    engine::{Opener as _, gpu::GpuOpener},
+    engine::gpu::GpuOpener,
     memory::{Budget, BudgetOrigin, StackSettings},
     session::Session,
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 
 #[path = "../../gpuforge-indicators/tests/common/mod.rs"]
 mod common;
@@ -37,13 +38,8 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 fn session() -> Option<Session> {
     let memory = StackSettings::new(Budget { bytes: Bytes::mib(1024), origin: BudgetOrigin::User });
-    match GpuOpener::default().open() {
-        Ok(engine) => Some(Session::new(engine, memory)),
-        Err(error) => {
-            println!("skipped: no device can be opened here ({error})");
-            None
-        }
-    }
+    let engine = adapter::open_or_skip(&GpuOpener::default())?;
+    Some(Session::new(Arc::new(engine), memory))
 }
 
 /// A variant of a program.

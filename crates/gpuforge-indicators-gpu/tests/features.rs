@@ -30,6 +30,7 @@ use gpuforge_runtime::{
     tensor::{Residency, Tensor},
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 
 #[path = "../../gpuforge-indicators/tests/common/mod.rs"]
 mod common;
@@ -41,13 +42,8 @@ fn runner() -> Option<Arc<Runner>> {
     let budget = Budget { bytes: Bytes::mib(1024), origin: BudgetOrigin::User };
     let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(StackSettings::new(budget)) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
-    match runner.warm() {
-        Ok(_) => Some(Arc::new(runner)),
-        Err(error) => {
-            println!("skipped: no device can be opened here ({error})");
-            None
-        }
-    }
+    adapter::or_skip(runner.warm())?;
+    Some(Arc::new(runner))
 }
 
 /// A graph, its columns, and where they are computed.

@@ -26,6 +26,7 @@ use gpuforge_runtime::{
     runner::{Runner, RunnerSettings},
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 
 #[path = "../../gpuforge-indicators/tests/common/mod.rs"]
 mod common;
@@ -34,11 +35,8 @@ fn runner() -> Option<Runner> {
     let budget = Budget { bytes: Bytes::mib(1024), origin: BudgetOrigin::User };
     let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(StackSettings::new(budget)) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
-    let there = runner.warm();
-    if let Err(error) = &there {
-        println!("skipped: no device can be opened here ({error})");
-    }
-    there.is_ok().then_some(runner)
+    adapter::or_skip(runner.warm())?;
+    Some(runner)
 }
 
 fn wanted(names: &[&str]) -> Vec<SelectItem> {

@@ -28,6 +28,7 @@ use gpuforge_runtime::{
     runner::{Runner, RunnerSettings},
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 
 #[path = "../../gpuforge-indicators/tests/common/mod.rs"]
 mod common;
@@ -36,13 +37,8 @@ fn runner() -> Option<Runner> {
     let budget = Budget { bytes: Bytes::mib(1024), origin: BudgetOrigin::User };
     let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(StackSettings::new(budget)) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
-    match runner.warm() {
-        Ok(_) => Some(runner),
-        Err(error) => {
-            println!("skipped: no device can be opened here ({error})");
-            None
-        }
-    }
+    adapter::or_skip(runner.warm())?;
+    Some(runner)
 }
 
 /// The same bars with prices in whole ticks.

@@ -31,6 +31,7 @@ use gpuforge_runtime::{
     runner::{Runner, RunnerSettings},
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 
 /// Simulated backend with known cost laws and its own clock.
 #[derive(Default)]
@@ -342,18 +343,13 @@ fn progress_reports_every_step() {
     }
 }
 
-/// The host adapter; `None` (reported) where there is none.
+/// The host adapter; `None` where there is none.
 fn adapter() -> Option<DeviceBackend> {
     let budget = Budget { bytes: Bytes::mib(512), origin: BudgetOrigin::User };
     let settings = RunnerSettings::new(StackSettings::new(budget));
     let runner = Arc::new(Runner::new(Box::new(GpuOpener::default()), settings));
-    match runner.warm() {
-        Ok(caps) => Some(DeviceBackend::new(caps.name, None, runner)),
-        Err(error) => {
-            println!("skipped: no device can be opened here: {error}");
-            None
-        }
-    }
+    let caps = adapter::or_skip(runner.warm())?;
+    Some(DeviceBackend::new(caps.name, None, runner))
 }
 
 #[test]

@@ -27,12 +27,12 @@ use gpuforge_runtime::{
     engine::{
         Opener,
         dummy::{DummyFault, DummyOpener, DummyScript},
-        gpu::{GpuEngine, GpuOpener},
+        gpu::GpuOpener,
     },
     runner::{Runner, RunnerSettings},
     units::Bytes,
 };
-use gpuforge_testkit::{conformance, fault_injection::FaultyOpener, fault_script};
+use gpuforge_testkit::{adapter, conformance, fault_injection::FaultyOpener, fault_script};
 
 const ITEM: usize = 64;
 const N: usize = 560;
@@ -327,8 +327,7 @@ fn cancellation_and_duty_cycle_work_on_multi_device() {
 
 #[test]
 fn logical_devices_of_one_adapter_are_bit_identical() {
-    if let Err(error) = GpuEngine::open_with(&GpuOpener::default()) {
-        println!("skipped: {error}");
+    if adapter::open_or_skip(&GpuOpener::default()).is_none() {
         return;
     }
     let gpu = |name| device(name, Box::new(GpuOpener::default()));

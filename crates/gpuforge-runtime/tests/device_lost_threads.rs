@@ -27,6 +27,7 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 use gpuforge_testkit::{
+    adapter,
     fault_injection::FaultyOpener,
     fault_matrix::runner_settings,
     fault_script::{Fault, FaultScript, RandomFaults},
@@ -120,10 +121,8 @@ fn threads_share_a_device_that_is_lost_at_random() {
 
 #[test]
 fn threads_share_an_adapter_that_is_destroyed_at_random() {
-    match GpuOpener::default().open() {
-        Ok(_) => check("adapter", &FaultyOpener::over_gpu(GpuOpener::default(), random_losses(5, 40)), 3, 12),
-        Err(EngineError::Unavailable { reason }) => println!("skipped: {reason}"),
-        Err(other) => panic!("{other}"),
+    if adapter::open_or_skip(&GpuOpener::default()).is_some() {
+        check("adapter", &FaultyOpener::over_gpu(GpuOpener::default(), random_losses(5, 40)), 3, 12);
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 
 use gpuforge_runtime::{
     engine::{
-        EngineError, Health, Opener as _,
+        EngineError, Health,
         dummy::{DummyOpener, DummyScript},
         gpu::{AdapterChoice, GpuEngine, GpuOpener},
     },
@@ -25,7 +25,7 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 use gpuforge_testkit::{
-    conformance,
+    adapter, conformance,
     fault_injection::FaultyOpener,
     fault_script::{Fault, FaultScript, InjectionPoint},
     fault_sweep::{self, FaultSweepRow},
@@ -33,16 +33,9 @@ use gpuforge_testkit::{
     workload::Workload,
 };
 
-/// True, with a message, when this machine has no adapter.
+/// True when this machine has no adapter.
 fn no_adapter() -> bool {
-    match GpuOpener::default().open() {
-        Ok(_) => false,
-        Err(EngineError::Unavailable { reason }) => {
-            println!("skipped: {reason}");
-            true
-        }
-        Err(other) => panic!("{other}"),
-    }
+    adapter::open_or_skip(&GpuOpener::default()).is_none()
 }
 
 /// Every result right, every fault injected, every run within its time.

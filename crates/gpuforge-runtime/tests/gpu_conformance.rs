@@ -20,18 +20,11 @@ use gpuforge_runtime::{
     session::Session,
     units::Bytes,
 };
-use gpuforge_testkit::{conformance, fault_matrix::runner_settings, kernels, plans};
+use gpuforge_testkit::{adapter, conformance, fault_matrix::runner_settings, kernels, plans};
 
 /// An open device, unless this machine has no adapter.
 fn gpu() -> Option<GpuEngine> {
-    match GpuEngine::open(AdapterChoice::Best) {
-        Ok(gpu) => Some(gpu),
-        Err(EngineError::Unavailable { reason }) => {
-            println!("skipped: {reason}");
-            None
-        }
-        Err(other) => panic!("{other}"),
-    }
+    adapter::open_or_skip(&GpuOpener::default())
 }
 
 #[test]

@@ -14,10 +14,7 @@ use std::{
 };
 
 use gpuforge_runtime::{
-    engine::{
-        Engine as _, EngineError, Health,
-        gpu::{AdapterChoice, GpuEngine, GpuOpener},
-    },
+    engine::{Engine as _, EngineError, Health, gpu::GpuOpener},
     memory::{AllocError, BlockClass},
     plan::Plan,
     units::Bytes,
@@ -76,8 +73,7 @@ const EXITS: &str = "process_may_exit_at_any_time";
 
 /// Ways in which a program may exit.
 fn exit_while(how: &str) {
-    let Ok(gpu) = GpuEngine::open(AdapterChoice::Best) else { return };
-    let gpu = Arc::new(gpu);
+    let Some(gpu) = open(&GpuOpener::default()) else { return };
     let session = session(&gpu);
     let (plan, _) = plans::chain(1000, 5).unwrap();
     session.run(&Arc::new(plan), DEADLINE).unwrap();
@@ -119,9 +115,7 @@ fn exhaust_memory() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Some(6 << 30);
     setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
-    let Ok(gpu) = GpuEngine::open(AdapterChoice::Best) else {
-        return println!("skipped: no adapter in 6 GiB");
-    };
+    let Some(gpu) = open(&GpuOpener::default()) else { return };
     let mut blocks = Vec::new();
     let error = loop {
         match gpu.create(Bytes::mib(100), BlockClass::Storage) {
@@ -135,7 +129,7 @@ fn exhaust_memory() {
     assert_eq!(gpu.health(), Health::Good);
     blocks.into_iter().for_each(|block| gpu.destroy(block));
     let (plan, expected) = plans::chain(10_000, 10).unwrap();
-    check(&session(&Arc::new(gpu)), plan, &expected, "afterwards");
+    check(&session(&gpu), plan, &expected, "afterwards");
 }
 
 #[cfg(target_os = "linux")]

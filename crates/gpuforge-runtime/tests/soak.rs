@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use gpuforge_runtime::{
     engine::{
-        EngineError, Opener as _,
         dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     units::Bytes,
 };
 use gpuforge_testkit::{
+    adapter,
     fault_injection::FaultyOpener,
     soak::{self, SoakSettings},
 };
@@ -20,10 +20,8 @@ use gpuforge_testkit::{
 fn soak_for_five_seconds() {
     let dummy = DummyOpener::new(Bytes::gib(1), DummyScript::default());
     let mut subjects = vec![("dummy", FaultyOpener::over(dummy, soak::script(1)))];
-    match GpuOpener::default().open() {
-        Ok(_) => subjects.push(("adapter", FaultyOpener::over_gpu(GpuOpener::default(), soak::script(2)))),
-        Err(EngineError::Unavailable { reason }) => println!("skipped: {reason}"),
-        Err(other) => panic!("{other}"),
+    if adapter::open_or_skip(&GpuOpener::default()).is_some() {
+        subjects.push(("adapter", FaultyOpener::over_gpu(GpuOpener::default(), soak::script(2))));
     }
     let settings =
         SoakSettings { duration: Duration::from_secs(5), every: Duration::from_millis(250), seed: 3 };

@@ -16,8 +16,10 @@
 //! | `fault_matrix.rs` · `fault_sweep.rs` · `soak.rs` | exhaustive, sampled and random fault runs with a table of results |
 //! | `leaks.rs` · `usage.rs` · `trend.rs` | memory that is still held; resources of the process; does a series grow? |
 //! | `kernels.rs` · `plans.rs` · `workload.rs` | test kernels, plans and workloads with known answers |
+//! | `adapter.rs` | the GPU adapter of a test: opened, skipped or required |
 //! | `tolerance.rs` · `file_corruption.rs` | absolute/relative/ulp comparison; corrupted files |
 
+pub mod adapter;
 pub mod conformance;
 pub mod fault_injection;
 pub mod fault_matrix;

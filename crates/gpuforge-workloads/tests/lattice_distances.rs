@@ -4,7 +4,6 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::print_stderr,
     reason = "a test may fail"
 )]
 
@@ -20,7 +19,7 @@ use gpuforge_route::{
 };
 use gpuforge_runtime::{
     engine::{
-        Engine, Opener as _,
+        Engine, EngineError, Opener as _,
         dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
@@ -29,6 +28,7 @@ use gpuforge_runtime::{
     session::Session,
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 use gpuforge_workloads::lattice::{
     Blocked, Distances, Grid, Lattice, LatticeError, SearchStrategy, Searcher,
     distances::{BLOCKED, SEGMENT, UNREACHED},
@@ -46,17 +46,10 @@ fn dummy() -> Session {
     session(DummyOpener::new(Bytes::gib(2), DummyScript::default()).open().unwrap())
 }
 
-/// The machine's adapter; `None`, said once, where there is none.
+/// The machine's adapter, opened once; `None` where there is none.
 fn adapter() -> Option<&'static Session> {
-    static ADAPTER: OnceLock<Option<Session>> = OnceLock::new();
-    let open = || match GpuOpener::default().open() {
-        Ok(engine) => Some(session(engine)),
-        Err(error) => {
-            eprintln!("skipped on a real adapter: {error}");
-            None
-        }
-    };
-    ADAPTER.get_or_init(open).as_ref()
+    static ADAPTER: OnceLock<Result<Session, EngineError>> = OnceLock::new();
+    adapter::or_skip(ADAPTER.get_or_init(|| GpuOpener::default().open().map(session)).as_ref())
 }
 
 fn on_cpu(op: &dyn Op, threads: usize) -> Vec<u32> {

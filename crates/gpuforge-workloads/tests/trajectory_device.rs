@@ -1,11 +1,5 @@
 //! Trajectories on a device against the CPU; device-lost fallback.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a test may fail"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may fail")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,6 +19,7 @@ use gpuforge_runtime::{
     session::Session,
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 use gpuforge_workloads::trajectory::{
     Air, FlightModel, FlightSetup, FlightStatus, FlightSummary, Flights, IntegrationMethod, Launch,
     ShearProfile, TrajectoryError, Wind,
@@ -50,15 +45,10 @@ fn settings() -> StackSettings {
     StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User })
 }
 
-/// The machine's adapter; `None`, said, where there is none.
+/// The machine's adapter; `None` where there is none.
 fn adapter() -> Option<Session> {
-    match GpuOpener::default().open() {
-        Ok(engine) => Some(Session::new(engine, settings())),
-        Err(error) => {
-            eprintln!("skipped on a real adapter: {error}");
-            None
-        }
-    }
+    let engine = adapter::open_or_skip(&GpuOpener::default())?;
+    Some(Session::new(Arc::new(engine), settings()))
 }
 
 fn dummy() -> Session {

@@ -35,6 +35,7 @@ use gpuforge::{
     },
 };
 use gpuforge_testkit::{
+    adapter,
     fault_injection::FaultyOpener,
     fault_script::{Fault, FaultScript, Injection, InjectionPoint},
 };
@@ -78,16 +79,11 @@ fn runner(opener: impl Opener + 'static) -> Arc<Runner> {
     Arc::new(Runner::new(Box::new(opener), RunnerSettings::new(StackSettings::new(budget))))
 }
 
-/// A device; prints that the test is skipped where there is none.
+/// A device; `None` where there is none.
 fn device(opener: impl Opener + 'static) -> Option<Arc<Runner>> {
     let runner = runner(opener);
-    match runner.warm() {
-        Ok(_) => Some(runner),
-        Err(error) => {
-            println!("skipped: no device can be opened here: {error}");
-            None
-        }
-    }
+    adapter::or_skip(runner.warm())?;
+    Some(runner)
 }
 
 fn bits(all: &[Vec<Vec<f64>>]) -> Vec<u64> {

@@ -10,7 +10,7 @@ use std::{
 use gpuforge_ops::{Op, Target, Threads, Tuning, record};
 use gpuforge_runtime::{
     engine::{
-        Engine, Opener as _,
+        Engine, EngineError, Opener as _,
         dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
@@ -18,6 +18,7 @@ use gpuforge_runtime::{
     session::Session,
     units::Bytes,
 };
+use gpuforge_testkit::adapter;
 
 /// Sizes of the parity tests: empty, one, around a workgroup, around a tile, and an odd large one.
 pub(crate) const SIZES: [usize; 8] = [0, 1, 63, 64, 65, 4095, 4097, 1_000_003];
@@ -47,17 +48,10 @@ pub(crate) fn dummy() -> &'static Session {
     DUMMY.get_or_init(|| session(DummyOpener::new(Bytes::gib(4), DummyScript::default()).open().unwrap()))
 }
 
-/// The host adapter; `None` (reported once) where there is none.
+/// The host adapter, opened once; `None` where there is none.
 pub(crate) fn adapter() -> Option<&'static Session> {
-    static ADAPTER: OnceLock<Option<Session>> = OnceLock::new();
-    let open = || match GpuOpener::default().open() {
-        Ok(engine) => Some(session(engine)),
-        Err(error) => {
-            eprintln!("skipped on a real adapter: {error}");
-            None
-        }
-    };
-    ADAPTER.get_or_init(open).as_ref()
+    static ADAPTER: OnceLock<Result<Session, EngineError>> = OnceLock::new();
+    adapter::or_skip(ADAPTER.get_or_init(|| GpuOpener::default().open().map(session)).as_ref())
 }
 
 /// On a device, with a given choice of kernels.

@@ -8,29 +8,19 @@ use std::{
 };
 
 use gpuforge_runtime::{
-    engine::{
-        EngineError,
-        gpu::{GpuEngine, GpuOpener},
-    },
+    engine::gpu::{GpuEngine, GpuOpener},
     plan::Plan,
     session::Session,
     units::Bytes,
 };
-use gpuforge_testkit::conformance;
+use gpuforge_testkit::{adapter, conformance};
 
 /// Generous deadline for a slow machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An open device, unless this machine has no adapter.
 pub(crate) fn open(options: &GpuOpener) -> Option<Arc<GpuEngine>> {
-    match GpuEngine::open_with(options) {
-        Ok(gpu) => Some(Arc::new(gpu)),
-        Err(EngineError::Unavailable { reason }) => {
-            println!("skipped: {reason}");
-            None
-        }
-        Err(other) => panic!("{other}"),
-    }
+    adapter::open_or_skip(options).map(Arc::new)
 }
 
 /// A session over it.
