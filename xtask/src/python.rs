@@ -3,6 +3,7 @@
 use crate::sh;
 use anyhow::{Result, bail, ensure};
 use std::{
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -49,24 +50,24 @@ const MAX_WHEEL_BYTES: u64 = 25 << 20;
 
 /// Runs; a missing Python or package index is reported, not an error.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match test(args)? {
+    match test(args, Vec::new())? {
         Some(why) => println!("python: skipped, {why}"),
         None => println!("python: ok"),
     }
     Ok(())
 }
 
-/// Step of `cargo xtask test`; `Some(reason)` if it was skipped.
-pub(crate) fn step() -> Result<Option<String>> {
-    test(&Args::Test(WheelArgs { release: false, rest: Vec::new() }))
+/// Step of `cargo xtask test`, with its variables; `Some(reason)` if it was skipped.
+pub(crate) fn step(variables: Vec<(&'static str, OsString)>) -> Result<Option<String>> {
+    test(&Args::Test(WheelArgs { release: false, rest: Vec::new() }), variables)
 }
 
 /// Runs a script with the installed package; `Some(reason)` if it was skipped.
 pub(crate) fn script(rest: Vec<String>) -> Result<Option<String>> {
-    test(&Args::Run(WheelArgs { release: false, rest }))
+    test(&Args::Run(WheelArgs { release: false, rest }), Vec::new())
 }
 
-fn test(args: &Args) -> Result<Option<String>> {
+fn test(args: &Args, variables: Vec<(&'static str, OsString)>) -> Result<Option<String>> {
     let Some(python) = interpreter() else {
         return Ok(Some("no Python from 3.10 on is installed".to_owned()));
     };
@@ -110,7 +111,8 @@ fn test(args: &Args) -> Result<Option<String>> {
     command
         .env("GPUFORGE_CACHE_DIR", directory.path().join("cache"))
         .env("GPUFORGE_DATA_DIR", directory.path().join("data"))
-        .env("GPUFORGE_CONFIG", directory.path().join("config.toml"));
+        .env("GPUFORGE_CONFIG", directory.path().join("config.toml"))
+        .envs(variables);
     match args {
         Args::Bench(_) => command.arg(package().join("bench/peers.py")),
         Args::Run(_) => &mut command,

@@ -2,7 +2,7 @@
 
 use crate::{audit, python, sh, test_counts, test_counts::TestCounts, tidy, vulkan};
 use anyhow::{Result, anyhow, bail};
-use std::{process::Command, time::Instant};
+use std::{env, ffi::OsString, fs, path::PathBuf, process::Command, time::Instant};
 
 /// Flags of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -44,6 +44,11 @@ const HEAVY: [&str; 3] = ["gpuforge-train", "gpuforge-cluster", "gpuforge-python
 /// Those that are linted only with `--all`: clippy type-checks their dependencies (Burn, DataFusion) beside building them.
 const LINTED_WITH_ALL: [&str; 2] = ["gpuforge-train", "gpuforge-cluster"];
 
+/// `1`: a test that finds no GPU adapter fails. As in `gpuforge_testkit::adapter`, like the next.
+const REQUIRE_VARIABLE: &str = "GPUFORGE_REQUIRE_ADAPTER";
+/// Names the file to which the tests append whether they ran on an adapter.
+const LOG_VARIABLE: &str = "GPUFORGE_ADAPTER_LOG";
+
 /// Those of them that there are.
 fn heavy_crates() -> impl Iterator<Item = &'static str> {
     HEAVY.into_iter().filter(|name| sh::root().join("crates").join(name).is_dir())
@@ -80,6 +85,21 @@ impl Session {
         command
             .env("GPUFORGE_CACHE_DIR", self.home.path().join("cache"))
             .env("GPUFORGE_CONFIG", self.home.path().join("config.toml"))
+            .envs(self.adapter_variables(vulkan::software().is_some()))
+    }
+
+    /// Where tests log their adapter, and that one is required where there is a software driver: then a skip is a fault of
+    /// ours. What the caller has set stands.
+    fn adapter_variables(&self, software: bool) -> Vec<(&'static str, OsString)> {
+        let mut variables = vec![(LOG_VARIABLE, self.adapter_log().into_os_string())];
+        if software && env::var_os(REQUIRE_VARIABLE).is_none() {
+            variables.push((REQUIRE_VARIABLE, "1".into()));
+        }
+        variables
+    }
+
+    fn adapter_log(&self) -> PathBuf {
+        self.home.path().join("adapter.log")
     }
 
     /// Runs one test runner and adds its counts.
@@ -125,6 +145,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("\n{}", summary(&rows));
     if let Some(counts) = session.counts {
         println!("{counts}");
+        let log = fs::read_to_string(session.adapter_log()).unwrap_or_default();
+        println!("{}", test_counts::adapter_log(&log));
     }
     failed.map_or(Ok(()), Err)
 }
@@ -210,7 +232,7 @@ fn heavy(session: &mut Session) -> Result<StepOutcome> {
         }
         test_targets(session, of)?;
         if name == "gpuforge-python"
-            && let Some(why) = python::step()?
+            && let Some(why) = python::step(session.adapter_variables(vulkan::software().is_some()))?
         {
             eprintln!("skipped: the package was not tested in Python, {why}");
         }
@@ -268,6 +290,23 @@ mod tests {
         let script =
             format!("test $GPUFORGE_CONFIG = {home}/config.toml && test $GPUFORGE_CACHE_DIR = {home}/cache");
         assert!(runner(&script).is_ok());
+        let script =
+            format!("printf 'ran\\ta\\tb\\n' >> $GPUFORGE_ADAPTER_LOG && test -s {home}/adapter.log");
+        assert!(runner(&script).is_ok());
+    }
+
+    #[test]
+    fn a_software_driver_makes_an_adapter_required() {
+        let session = session();
+        let names = |software| -> Vec<&str> {
+            session.adapter_variables(software).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(false), [LOG_VARIABLE]);
+        // Unless the caller decides, as whoever runs this test may.
+        match env::var_os(REQUIRE_VARIABLE) {
+            None => assert_eq!(names(true), [LOG_VARIABLE, REQUIRE_VARIABLE]),
+            Some(_) => assert_eq!(names(true), [LOG_VARIABLE]),
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Test counts: passed, failed and skipped, parsed from the output of cargo-nextest and cargo test.
+//! Test counts: passed, failed and skipped, parsed from the output of cargo-nextest and cargo test; tests that ran on a GPU
+//! adapter, from the log of `gpuforge_testkit::adapter`.
 
-use std::{fmt, ops::AddAssign};
+use std::{collections::BTreeMap, fmt, ops::AddAssign};
 
 /// Tests by outcome; shown as `N passed, N failed, N skipped`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,31 @@ impl fmt::Display for TestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
+}
+
+/// Tests that asked for a GPU adapter.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AdapterCounts {
+    pub(crate) ran: usize,
+    pub(crate) skipped: usize,
+}
+
+impl fmt::Display for AdapterCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tests = if self.ran == 1 { "test" } else { "tests" };
+        write!(f, "{} {tests} ran on a GPU adapter, {} skipped without one", self.ran, self.skipped)
+    }
+}
+
+/// Lines `ran|skipped TAB binary TAB test`, in any order. A test that runs itself in child processes has several; it counts
+/// once, and as skipped if any of them was.
+pub(crate) fn adapter_log(text: &str) -> AdapterCounts {
+    let mut tests: BTreeMap<&str, bool> = BTreeMap::new();
+    for (word, test) in text.lines().filter_map(|line| line.split_once('\t')) {
+        *tests.entry(test).or_insert(true) &= word == "ran";
+    }
+    let ran = tests.values().filter(|ran| **ran).count();
+    AdapterCounts { ran, skipped: tests.len() - ran }
 }
 
 /// The last `Summary [ 1.2s] 12 tests run: 11 passed (1 slow), 1 failed, 0 skipped` of cargo-nextest.
@@ -142,6 +168,15 @@ mod tests {
                     test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.2s";
         assert_eq!(cargo_test(text), counts(8, 2, 3));
         assert_eq!(cargo_test("error[E0425]: cannot find value"), None);
+    }
+
+    #[test]
+    fn a_test_counts_once_for_its_adapter() {
+        let log =
+            "ran\ta-1\tparity\nran\ta-2\tparity\nskipped\tb-3\tleaks\nran\ta-1\tparity\nran\tb-3\tleaks\n";
+        assert_eq!(adapter_log(log), AdapterCounts { ran: 2, skipped: 1 });
+        assert_eq!(adapter_log(log).to_string(), "2 tests ran on a GPU adapter, 1 skipped without one");
+        assert_eq!(adapter_log(""), AdapterCounts::default());
     }
 
     #[test]

@@ -77,21 +77,29 @@ pub(crate) fn plan(facts: &VulkanFacts) -> InstallPlan {
     }
 }
 
-/// Reads the facts of this machine.
-pub(crate) fn facts(no_install: Option<&'static str>) -> VulkanFacts {
-    let overridden =
-        OVERRIDES.into_iter().find(|name| env::var_os(name).is_some_and(|value| !value.is_empty()));
-    let files = match overridden.and_then(env::var_os) {
+/// The variable that replaces the ICD directories, if one is set.
+fn overridden() -> Option<&'static str> {
+    OVERRIDES.into_iter().find(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// The file of a software driver that the loader will see.
+pub(crate) fn software() -> Option<PathBuf> {
+    let files = match overridden().and_then(env::var_os) {
         Some(list) => env::split_paths(&list).collect(),
         None => {
             ICD_DIRECTORIES.iter().flat_map(|directory| json_files(Path::new(directory))).collect::<Vec<_>>()
         }
     };
+    files.into_iter().find(|file| cfg!(target_os = "linux") && is_software(file))
+}
+
+/// Reads the facts of this machine.
+pub(crate) fn facts(no_install: Option<&'static str>) -> VulkanFacts {
     let env_forbids = env::var("GPUFORGE_NO_INSTALL").is_ok_and(|value| value == "1");
     VulkanFacts {
         linux: cfg!(target_os = "linux"),
-        software: files.into_iter().find(|file| is_software(file)),
-        overridden,
+        software: software(),
+        overridden: overridden(),
         forbidden: no_install.or(env_forbids.then_some("GPUFORGE_NO_INSTALL=1")),
         apt: sh::works(Command::new("apt-get").arg("--version")),
         root: sh::capture(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0"),

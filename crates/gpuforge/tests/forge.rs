@@ -26,6 +26,7 @@ use gpuforge::{
     },
     settings::{Settings, UserPaths},
 };
+use gpuforge_testkit::adapter;
 
 struct World {
     dir: tempfile::TempDir,
@@ -58,13 +59,25 @@ impl World {
 /// Whatever GPU is first here, software or not.
 const FIRST: (&str, &str) = ("GPUFORGE_DEVICE", "0");
 
-/// Does the work run on a device here? Says so when it does not.
+/// Does the work run on a device here?
 fn has_device(forge: &Forge) -> bool {
-    let here = forge.load().is_ok() && forge.status().device.is_some();
-    if !here {
-        println!("skipped: no device can be opened here");
+    let loaded = forge.load().map_err(|e| e.to_string());
+    let device =
+        loaded.and_then(|_| forge.status().device.ok_or_else(|| "the work runs on the CPU".to_owned()));
+    adapter::or_skip(device).is_some()
+}
+
+/// Is there a software adapter? A machine with a GPU may do without.
+fn has_software_adapter(forge: &Forge) -> bool {
+    let inventory = forge.inventory().unwrap();
+    if inventory.gpus.iter().any(|gpu| gpu.display_name().contains("llvmpipe")) {
+        return adapter::or_skip(Ok::<_, String>(())).is_some();
     }
-    here
+    if inventory.gpus.is_empty() {
+        return adapter::or_skip(Err::<(), _>(&inventory.best_reason)).is_some();
+    }
+    println!("skipped: no software adapter beside the GPU");
+    false
 }
 
 /// A plan that makes the device compile something.
@@ -129,11 +142,10 @@ fn cpu_only_runs_on_the_cpu_and_is_recorded_in_the_history() {
 fn software_adapter_is_used_if_named() {
     let world = World::new();
     let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
-    let inventory = forge.inventory().unwrap();
-    if inventory.best.is_none() {
-        println!("skipped: there is no software adapter here");
+    if !has_software_adapter(&forge) {
         return;
     }
+    let inventory = forge.inventory().unwrap();
     let kept = forge
         .scope(|scope| {
             let mut plan = Plan::new("keep");
@@ -166,6 +178,9 @@ fn denied_device_is_not_used() {
     let world = World::new();
     std::fs::write(world.dir.path().join("c.toml"), "devices_deny = [\"llvmpipe\"]\n").unwrap();
     let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
+    if !has_software_adapter(&forge) {
+        return;
+    }
     assert_eq!(forge.run_plan(copy_plan()).unwrap().chunks[0].executed_on, ExecutedOn::Cpu);
     assert!(forge.status().device.is_none());
 }
