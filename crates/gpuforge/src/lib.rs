@@ -6,7 +6,7 @@
 //! let forge = Forge::new();
 //! let a = tensor(&vec![1f32; 64 * 64], &[64, 64])?;
 //! let c = forge.run(ops::matmul(&a, &a))?;
-//! println!("on {}, because {}", c.report().place, c.decision().reason);
+//! println!("on {}, because {}", c.report().backend, c.decision().reason);
 //! assert!(c.to_vec::<f32>()?.iter().all(|x| *x == 64.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
