@@ -88,6 +88,10 @@ impl PrefetchQueue {
     }
 
     /// Prefetches the next line, if there is one.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "only the SIMD transposes issue prefetches between stores")
+    )]
     #[inline(always)]
     fn prefetch_next(&mut self) {
         if let Some(lane) = self.lanes.get(self.lane) {
