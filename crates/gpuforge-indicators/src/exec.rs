@@ -32,7 +32,11 @@ pub use stream::Stream;
 use tile::Tile;
 use time_parallel::TimeSplit;
 
-pub use crate::jit::guard::{JitFallbacks, jit_fallbacks, plant_jit_fault};
+pub use crate::jit::{
+    guard::{JitFallbacks, jit_fallbacks, plant_jit_fault},
+    stats::{JitStats, NotCompiled},
+    switch::JitSwitch,
+};
 use crate::{
     graph::Field,
     kernel::{chunked, transpose::CACHE_LINE, whole_series::WholeSeriesDef},

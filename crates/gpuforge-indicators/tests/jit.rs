@@ -12,7 +12,7 @@ mod common;
 use common::{Bars, walk};
 use gpuforge_indicators::{
     catalogue,
-    exec::{ExecOptions, Series, run},
+    exec::{ExecOptions, JitStats, JitSwitch, Series, jit_fallbacks, run},
     select::{Instance, SelectItem, Selection, Selector, plan, select},
 };
 
@@ -31,6 +31,22 @@ fn irregular(n: usize, seed: u64) -> Bars {
         (bars.open[at], bars.high[at], bars.low[at], bars.close[at]) = (10.0, 10.0, 10.0, 10.0);
     }
     bars
+}
+
+/// Has this target a JIT backend, and is it not switched off?
+fn is_compiled_here() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let supported = is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    let supported = cfg!(target_arch = "aarch64");
+    supported && JitSwitch::from_env() != JitSwitch::Off
+}
+
+/// Fails where nothing was compiled: a comparison of kernels with kernels shows nothing.
+#[track_caller]
+fn require_compiled(stats: &JitStats) {
+    assert_eq!(stats.loops > 0 && stats.code_bytes > 0, is_compiled_here(), "{stats:?}");
+    assert_eq!(jit_fallbacks().count, 0, "{:?}", jit_fallbacks().reasons);
 }
 
 /// The first mismatch, in words.
@@ -75,7 +91,7 @@ fn exec_options() -> Vec<ExecOptions> {
 fn every_indicator_by_itself_is_bit_identical() {
     let bars: Vec<Bars> =
         (0..8).map(|i| if i % 3 == 2 { irregular(900, i) } else { walk(900 - 7 * i as usize, i) }).collect();
-    let mut wrong = Vec::new();
+    let (mut wrong, mut compiled) = (Vec::new(), 0);
     for row in catalogue::all() {
         let selection = select(&[Instance::of(row)]);
         for options in exec_options() {
@@ -84,7 +100,11 @@ fn every_indicator_by_itself_is_bit_identical() {
                 break;
             }
         }
+        compiled += usize::from(selection.plan.jit_stats().loops > 0);
     }
+    // Rolling moments, ranks and cyclic indicators are kernels; everything else has at least one fused loop.
+    let most = catalogue::all().count() * 3 / 4;
+    assert_eq!(compiled >= most, is_compiled_here(), "{compiled} of at least {most} indicators were compiled");
     assert!(wrong.is_empty(), "{} indicators differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -99,6 +119,31 @@ fn all_indicators_in_one_plan_are_bit_identical() {
             panic!("{options:?}: {why}");
         }
     }
+    require_compiled(&selection.plan.jit_stats());
+}
+
+#[test]
+fn stats_say_what_was_compiled_and_why_the_rest_was_not() {
+    let bars: Vec<Bars> = (0..8).map(|i| walk(600, i)).collect();
+    let series: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
+    let of = |name: &str| select(&[Instance::of(catalogue::find(name).unwrap())]);
+    let macd = of("macd");
+    assert_eq!(macd.plan.jit_stats(), JitStats::default(), "nothing is compiled before the first run");
+    run(&macd.plan, &series, ExecOptions { jit: false, ..one() });
+    assert_eq!(macd.plan.jit_stats(), JitStats::default(), "nor by the kernels");
+    run(&macd.plan, &series, ExecOptions { batched: Some(true), ..one() });
+    let batched = macd.plan.jit_stats();
+    require_compiled(&batched);
+    run(&macd.plan, &series, ExecOptions { batched: Some(false), ..one() });
+    let both = macd.plan.jit_stats();
+    assert_eq!(both.loops > batched.loops, is_compiled_here(), "{both:?}");
+    if !is_compiled_here() {
+        assert!(!both.reasons.is_empty(), "it has to say why not");
+    }
+    let kernels = of("correl");
+    run(&kernels.plan, &series, one());
+    let stats = kernels.plan.jit_stats();
+    assert!(stats.loops > 0 || !stats.reasons.is_empty(), "{stats:?}");
 }
 
 /// One series, long enough for time-parallel chunks, with and without a NaN that stays in recurrences.
@@ -171,5 +216,6 @@ fn formulas_that_spill_registers_are_bit_identical() {
                 panic!("{options:?}: {why}\n{wanted:?}");
             }
         }
+        require_compiled(&selection.plan.jit_stats());
     }
 }

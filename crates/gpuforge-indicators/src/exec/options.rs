@@ -13,7 +13,8 @@ pub struct ExecOptions {
     pub block: Option<usize>,
     /// SIMD across series (batched), or each series by itself? `None` is what the plan's cost model says is faster.
     pub batched: Option<bool>,
-    /// May runs of simple steps be JIT-compiled to fused loops?
+    /// May runs of simple steps be JIT-compiled to fused loops? `GPUFORGE_JIT=off` overrides it; see
+    /// [`JitSwitch`](super::JitSwitch).
     pub jit: bool,
     /// Are results written with non-temporal (streaming) stores? `None` is from 16 MiB of results on: larger than a cache.
     pub nontemporal_stores: Option<bool>,

@@ -4,20 +4,16 @@ use std::ops::Range;
 
 use super::{
     args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, ConstVector, JitArgs},
+    error::EmitError,
+    exec_memory::{CodeBuffer, EntryPoint},
     fusable,
     ir::{Ir, overwritten_streams},
-    target::{
-        emit::{self, MemoryHints, Width},
-        emit_columns::{self, ColumnStreams, MAX_ADVANCING},
-    },
+    target::{self, ColumnStreams, MAX_ADVANCING, MemoryHints, Width},
 };
 use crate::{
     kernel::transpose::CACHE_LINE,
     plan::{BufferSlot, ExecPlan},
 };
-
-/// Fills the gaps between functions: `int3`.
-const PADDING: u8 = 0xcc;
 
 /// Steps that are one loop.
 #[derive(Debug)]
@@ -38,9 +34,9 @@ pub(crate) struct FusedLoop {
     /// Columns of bars that it prefetches while it runs.
     pub(super) prefetch: usize,
     /// Entry points: eight doubles per iteration, the same with non-temporal stores and prefetches, one double per iteration.
-    pub(super) simd: Option<usize>,
-    pub(super) simd_nontemporal: Option<usize>,
-    pub(super) scalar: Option<usize>,
+    pub(super) simd: Option<EntryPoint>,
+    pub(super) simd_nontemporal: Option<EntryPoint>,
+    pub(super) scalar: Option<EntryPoint>,
 }
 
 /// A plan of eight series that is one loop from columns to columns.
@@ -49,16 +45,8 @@ pub(crate) struct ColumnLoop {
     /// Which of the plan's fields it reads.
     pub(crate) fields: Vec<usize>,
     /// Entry points: through the caches, and with non-temporal stores.
-    pub(super) cached: usize,
-    pub(super) nontemporal: usize,
-}
-
-/// Appends a function, aligned to a cache line; its entry point.
-fn append(code: &mut Vec<u8>, function: Vec<u8>) -> usize {
-    code.resize(code.len().next_multiple_of(CACHE_LINE), PADDING);
-    let entry = code.len();
-    code.extend(function);
-    entry
+    pub(super) cached: EntryPoint,
+    pub(super) nontemporal: EntryPoint,
 }
 
 impl FusedLoop {
@@ -67,23 +55,35 @@ impl FusedLoop {
         steps: Range<usize>,
         (ir, nontemporal, prefetch): (&Ir, Vec<bool>, usize),
         lanes: usize,
-        code: &mut Vec<u8>,
-    ) -> FusedLoop {
-        let mut function =
-            |width: Width, hints: MemoryHints<'_>| append(code, emit::emit(ir, width, 8 * lanes, hints));
+        code: &mut CodeBuffer,
+    ) -> Result<FusedLoop, EmitError> {
+        let mut function = |width: Width, hints: MemoryHints<'_>| {
+            code.append(target::emit(ir, width, size_of::<f64>() * lanes, hints)?)
+        };
         let sequential = ir.scans.len() < ir.states.len();
         let along_time = lanes == 1 && !sequential && !ir.looks_back;
-        let simd = (lanes > 1 || along_time).then(|| function(Width::Eight, MemoryHints::default()));
+        let simd = match lanes > 1 || along_time {
+            true => Some(function(Width::Eight, MemoryHints::default())?),
+            false => None,
+        };
         // 4K aliasing: a lagged load at the same page offset as a pending non-temporal store waits for it.
         let lagged_loads = ir.streams.iter().any(|(_, back)| *back > 0);
         let differs = prefetch > 0 || (nontemporal.contains(&true) && !lagged_loads);
         let hints = MemoryHints { nontemporal: &nontemporal, prefetch };
-        let simd_nontemporal = simd.filter(|_| differs).map(|_| function(Width::Eight, hints));
-        let scalar = (lanes == 1).then(|| function(Width::One, MemoryHints::default()));
-        let steady = plan.steps.iter().skip(steps.start).take(steps.len()).map(fusable::steady_from).max();
+        let simd_nontemporal = match simd.is_some() && differs {
+            true => Some(function(Width::Eight, hints)?),
+            false => None,
+        };
+        let scalar = match lanes {
+            1 => Some(function(Width::One, MemoryHints::default())?),
+            _ => None,
+        };
+        let own = plan.steps.get(steps.clone()).unwrap_or_default();
+        let steady_from = own.iter().map(fusable::steady_from).max();
+        let steady_from = steady_from.ok_or(EmitError::Missing { what: "step", at: steps.start })?;
         let written = ir.streams.iter().zip(&ir.written);
-        FusedLoop {
-            steady_from: steady.unwrap_or(0),
+        Ok(FusedLoop {
+            steady_from,
             streams: written.map(|((buffer, back), written)| (*buffer, *back, *written)).collect(),
             states: ir.states.clone(),
             has_scans: !ir.scans.is_empty(),
@@ -94,7 +94,7 @@ impl FusedLoop {
             simd,
             simd_nontemporal,
             scalar,
-        }
+        })
     }
 
     /// Its constants and states into the argument block.
@@ -130,22 +130,38 @@ impl FusedLoop {
 }
 
 impl ColumnLoop {
-    /// `None` where an output is not computed by a step, or too many streams advance.
-    pub(super) fn new(plan: &ExecPlan, ir: &Ir, code: &mut Vec<u8>) -> Option<ColumnLoop> {
+    /// The loop, or why there is none: an output is not computed by a step, too many streams advance, or the target has none.
+    pub(super) fn new(
+        plan: &ExecPlan,
+        ir: &Ir,
+        code: &mut CodeBuffer,
+    ) -> Result<Result<ColumnLoop, &'static str>, EmitError> {
+        let streams = match ColumnLoop::streams(plan, ir) {
+            Ok(streams) => streams,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (fields, streams) = streams;
+        let mut function = |nontemporal: bool| code.append(target::emit_columns(ir, &streams, nontemporal)?);
+        let (cached, nontemporal) = (function(false)?, function(true)?);
+        Ok(Ok(ColumnLoop { fields, cached, nontemporal }))
+    }
+
+    /// The plan's fields that it reads, and its streams.
+    fn streams(plan: &ExecPlan, ir: &Ir) -> Result<(Vec<usize>, ColumnStreams), &'static str> {
+        let max_advancing = MAX_ADVANCING.ok_or("loops from columns to columns are not emitted on this target")?;
         if !plan.leaf_outputs.is_empty() || !plan.whole_series.is_empty() || plan.outputs.is_empty() {
-            return None;
+            return Err("no loop from columns to columns: an output is not computed by a step");
         }
         let stream = |slot: &BufferSlot| ir.streams.iter().position(|(buffer, _)| *buffer == slot.buffer);
         let has_history = |buffer: usize| plan.slots().any(|p| p.buffer == buffer && p.history > 0);
         let read = plan.fields.iter().enumerate().filter_map(|(at, (_, slot))| Some((at, stream(slot)?)));
         let (fields, inputs) = read.unzip();
-        let results = plan.outputs.iter().map(|p| stream(p).filter(|_| p.lag == 0)).collect::<Option<_>>()?;
+        let results = plan.outputs.iter().map(|p| stream(p).filter(|_| p.lag == 0)).collect::<Option<_>>();
+        let results = results.ok_or("no loop from columns to columns: an output is an earlier bar")?;
         let advancing: Vec<bool> = ir.streams.iter().map(|(buffer, _)| has_history(*buffer)).collect();
-        if advancing.iter().skip(MAX_ADVANCING).any(|a| *a) {
-            return None;
+        if advancing.iter().skip(max_advancing).any(|a| *a) {
+            return Err("no loop from columns to columns: too many streams advance");
         }
-        let streams = ColumnStreams { inputs, results, advancing };
-        let mut function = |nontemporal: bool| append(code, emit_columns::emit(ir, &streams, nontemporal));
-        Some(ColumnLoop { fields, cached: function(false), nontemporal: function(true) })
+        Ok((fields, ColumnStreams { inputs, results, advancing }))
     }
 }

@@ -1,13 +1,15 @@
 //! JIT guard: records fallbacks from JIT code to the kernels, and whether code passed its self-check.
 //!
-//! Two checks can reject code: the IR verifier, before anything is emitted, and the comparison with the kernels on the first
-//! bars that a plan computes (`exec/self_check.rs`). Either way the kernels compute, results are right, and the fallback is
-//! recorded here so that callers can warn.
+//! Code is rejected by the IR verifier before anything is emitted, by the emitter, by a system that forbids executable memory,
+//! and by the comparison with the kernels on the first bars that a plan computes (`exec/self_check.rs`). Either way the kernels
+//! compute, results are right, and the fallback is recorded here, once, so that callers can warn.
 
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
+
+use super::switch::{JitSwitch, VARIABLE};
 
 /// Reasons that are recorded.
 const MAX_REASONS: usize = 16;
@@ -42,9 +44,21 @@ pub(super) fn is_planted() -> bool {
     PLANTED.load(Ordering::Relaxed)
 }
 
-/// Records that a plan fell back.
+/// Records that a plan fell back. Where the switch requires the JIT this is where the process learns of it.
+///
+/// # Panics
+/// With `GPUFORGE_JIT=require`, unless the fault was planted.
 pub(crate) fn record(reason: String) {
+    #[allow(clippy::panic, reason = "GPUFORGE_JIT=require asks for it: execution has no error to return")]
+    if JitSwitch::from_env() == JitSwitch::Require && !is_planted() {
+        panic!("{VARIABLE}=require: {reason}");
+    }
     COUNT.fetch_add(1, Ordering::Relaxed);
+    note(reason);
+}
+
+/// Keeps a reason for callers that warn.
+pub(super) fn note(reason: String) {
     let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
     if reasons.len() < MAX_REASONS {
         reasons.push(reason);

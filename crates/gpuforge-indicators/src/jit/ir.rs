@@ -34,6 +34,8 @@ pub(super) enum Src {
     Const(usize),
     /// A loop-carried value, as the bar before left it.
     State(usize),
+    /// No operand: positions that an opcode does not read. Never a default; the verifier rejects it where one is read.
+    None,
 }
 
 /// IEEE arithmetic of two operands.
@@ -125,5 +127,20 @@ pub(super) struct Ir {
     pub(super) looks_back: bool,
 }
 
-/// The operand of unused positions.
-const NONE: Src = Src::Const(0);
+impl Ir {
+    /// Operands that an opcode reads; `None` for a scan that does not exist.
+    pub(super) fn operands(&self, op: Opcode) -> Option<usize> {
+        Some(match op {
+            Opcode::Sqrt | Opcode::Round(_) | Opcode::Sign | Opcode::Load | Opcode::Copy => 1,
+            Opcode::Arith(_)
+            | Opcode::Bitwise(_)
+            | Opcode::Predicate(_)
+            | Opcode::Logical(_)
+            | Opcode::NanMinMax(_)
+            | Opcode::Div0
+            | Opcode::Mask(_) => 2,
+            Opcode::Select | Opcode::Blend => 3,
+            Opcode::Scan(at) => self.scans.get(at)?.kind.operands(),
+        })
+    }
+}

@@ -5,16 +5,22 @@
 //!         ──► IR: SSA values, streams, constants, states             ir.rs, ir/
 //!         ──► verified                                               verify.rs
 //!         ──► registers                                              regalloc.rs
-//!         ──► x86-64 machine code                                    x64.rs, x64/
+//!         ──► machine code: x86-64 (AVX2)                            target.rs, x64.rs, x64/
 //!         ──► executable pages (W^X)                                 exec_memory.rs
 //!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs
+//!   what was compiled, what was not and why                          stats.rs, guard.rs, switch.rs, error.rs
 //! ```
 //! Intermediate values of a loop stay in registers; only what others read is stored. The kernels remain: they compute what is
 //! not simple, the warm-up of everything, and the whole plan where the JIT is unavailable (another CPU, a system that forbids
 //! executable memory) or was rejected by a check ([`guard`]). Both do the same IEEE operations in the same order, so that
 //! results are bit-identical; tests compare them for the whole catalogue.
+//!
+//! Every step returns a `Result`: an index out of range, a displacement that does not fit, a constant that is not in the table
+//! is an error, never a number. [`JitProgram::compile`] handles it once. `GPUFORGE_JIT=off|on|require` is the switch
+//! ([`switch::JitSwitch`]): `require` turns every fallback into a panic, so that a test run cannot pass without the JIT.
 
 mod args;
+mod error;
 mod exec_memory;
 mod fusable;
 mod fused_loop;
@@ -23,28 +29,37 @@ mod ir;
 mod liveness;
 mod partition;
 mod regalloc;
+pub(crate) mod stats;
+pub(crate) mod switch;
+mod target;
 mod verify;
 mod x64;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 pub(crate) use args::{ARG_STREAMS, JitArgs, StateSlot};
-use exec_memory::CodePages;
+use error::JitError;
+use exec_memory::{CodeBuffer, CodePages, EntryPoint};
 pub(crate) use fused_loop::{ColumnLoop, FusedLoop};
 use guard::SelfCheckState;
 use ir::Builder;
 use partition::RecurrenceMode;
 pub(crate) use partition::{MAX_FUSED_STEPS, Segment};
+use stats::{Compiled, NotCompiled};
+use switch::JitSwitch;
+pub(crate) use target::MAX_ROUND_BARS;
 use verify::IrError;
-/// The backend of this target.
-use x64 as target;
-pub(crate) use x64::emit_columns::MAX_ROUND_BARS;
 
 use crate::{
     exec::LANES,
     graph::NodeOp,
     kernel::transpose::StoreMode,
-    plan::{BufferSlot, ExecPlan},
+    plan::{BufferSlot, ExecPlan, Step},
 };
 
 /// Steps whose loop takes about as long as the memory latency of a cache line.
@@ -60,25 +75,47 @@ pub(crate) struct JitProgram {
     /// The whole plan as one loop from columns to columns.
     column_loop: Option<ColumnLoop>,
     code: CodePages,
+    /// The bar from which on all of its loops hold: the warm-up is over.
+    steady_from: usize,
+    /// Faster forms that it could not have.
+    declined: Vec<&'static str>,
+    compile_time: Duration,
     pub(crate) self_check: SelfCheckState,
 }
 
 impl JitProgram {
-    /// `None` where there is nothing to fuse, or code cannot be made; also where the verifier rejects the IR, which is recorded.
-    pub(crate) fn compile(plan: &ExecPlan, lanes: usize, relaxed_fp: bool) -> Option<JitProgram> {
-        if !target::is_supported() {
-            return None;
+    /// The code of a plan, or why there is none. What should have been compiled and was not is recorded.
+    pub(crate) fn compile(plan: &ExecPlan, lanes: usize, relaxed_fp: bool) -> Compiled {
+        if JitSwitch::from_env() == JitSwitch::Off {
+            return Err(NotCompiled::SwitchedOff);
         }
-        JitProgram::build(plan, lanes, relaxed_fp).unwrap_or_else(|error| {
-            guard::record(format!("a plan of {} steps was not compiled: {error}", plan.steps.len()));
-            None
-        })
+        if !target::is_supported() {
+            if JitSwitch::from_env() == JitSwitch::Require {
+                guard::record(NotCompiled::UnsupportedCpu.to_string());
+            }
+            return Err(NotCompiled::UnsupportedCpu);
+        }
+        match JitProgram::build(plan, lanes, relaxed_fp) {
+            Ok(Some(program)) => Ok(Arc::new(program)),
+            Ok(None) => Err(NotCompiled::NothingToFuse),
+            Err(error) => {
+                let reason = format!("a plan of {} steps was not compiled: {error}", plan.steps.len());
+                guard::record(reason.clone());
+                Err(NotCompiled::Rejected(reason))
+            }
+        }
     }
 
-    fn build(plan: &ExecPlan, lanes: usize, relaxed_fp: bool) -> Result<Option<JitProgram>, IrError> {
+    /// `None` where there is nothing to fuse.
+    fn build(plan: &ExecPlan, lanes: usize, relaxed_fp: bool) -> Result<Option<JitProgram>, JitError> {
+        let begun = Instant::now();
+        let mut declined = Vec::new();
         let mode = match relaxed_fp && lanes == 1 {
-            true if target::has_fma() => RecurrenceMode::Scanned,
-            true => RecurrenceMode::Chunked,
+            true if target::has_scans() => RecurrenceMode::Scanned,
+            true => {
+                declined.push("prefix scans are not emitted on this target: recurrences are kernels, in chunks");
+                RecurrenceMode::Chunked
+            }
             false => RecurrenceMode::Sequential,
         };
         let segments = partition::partition(&plan.steps, lanes, mode);
@@ -86,10 +123,10 @@ impl JitProgram {
         let outputs: HashSet<usize> = plan.outputs.iter().map(|p| p.buffer).collect();
         let mut predicates = HashSet::new();
         // The longest loop prefetches bars of the next block while it runs.
-        let longest = segments.iter().filter_map(Segment::fused_len).max().unwrap_or(0);
+        let Some(longest) = segments.iter().filter_map(Segment::fused_len).max() else { return Ok(None) };
         let mut to_prefetch =
             if lanes > 1 { longest.div_ceil(STEPS_PER_PREFETCH).min(plan.fields.len()) } else { 0 };
-        let (mut loops, mut code, mut column_loop) = (Vec::new(), Vec::new(), None);
+        let (mut loops, mut code, mut column_loop) = (Vec::new(), CodeBuffer::default(), None);
         for segment in &segments {
             if let Segment::Fused { steps, .. } = segment {
                 let exported = liveness::exports(plan, steps.clone(), &outputs);
@@ -99,8 +136,8 @@ impl JitProgram {
                         || outputs.contains(&slot.buffer)
                 };
                 let mut builder = Builder::new(&is_exported, &predicates, &constants, mode);
-                for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
-                    builder.step(at, step);
+                for (at, step) in steps.clone().zip(steps_of(plan, steps)?) {
+                    builder.step(at, step)?;
                 }
                 let ir = builder.finish()?;
                 let nontemporal: Vec<bool> = ir
@@ -109,19 +146,15 @@ impl JitProgram {
                     .map(|(b, _)| liveness::is_write_only_result(plan, steps, *b, lanes))
                     .collect();
                 let prefetch = if steps.len() == longest { std::mem::take(&mut to_prefetch) } else { 0 };
-                loops.push(FusedLoop::new(
-                    plan,
-                    steps.clone(),
-                    (&ir, nontemporal, prefetch),
-                    lanes,
-                    &mut code,
-                ));
+                let of_ir = (&ir, nontemporal, prefetch);
+                loops.push(FusedLoop::new(plan, steps.clone(), of_ir, lanes, &mut code)?);
                 if lanes == LANES && segments.len() == 1 {
-                    column_loop = ColumnLoop::new(plan, &ir, &mut code);
+                    let made = ColumnLoop::new(plan, &ir, &mut code)?;
+                    column_loop = made.map_err(|why| declined.push(why)).ok();
                 }
             }
             let (Segment::Fused { steps, .. } | Segment::Kernels(steps)) = segment;
-            for step in plan.steps.iter().skip(steps.start).take(steps.len()) {
+            for step in steps_of(plan, steps)? {
                 for slot in &step.outputs {
                     if fusable::is_predicate(&step.op) {
                         predicates.insert(slot.buffer);
@@ -131,11 +164,18 @@ impl JitProgram {
                 }
             }
         }
-        if loops.is_empty() {
-            return Ok(None);
-        }
-        let self_check = SelfCheckState::default();
-        Ok(CodePages::new(&code).map(|code| JitProgram { segments, loops, column_loop, code, self_check }))
+        let code = code.finish()?;
+        let Some(steady_from) = loops.iter().map(|l| l.steady_from).max() else { return Ok(None) };
+        Ok(Some(JitProgram {
+            segments,
+            loops,
+            column_loop,
+            code,
+            steady_from,
+            declined,
+            compile_time: begun.elapsed(),
+            self_check: SelfCheckState::default(),
+        }))
     }
 
     /// Columns of bars that its loops prefetch while they run, of batched series.
@@ -150,7 +190,7 @@ impl JitProgram {
 
     /// The bar from which on all of its loops hold: the warm-up is over.
     pub(crate) fn steady_from(&self) -> usize {
-        self.loops.iter().map(|l| l.steady_from).max().unwrap_or(0)
+        self.steady_from
     }
 
     pub(crate) fn fused_loop(&self, index: usize) -> Option<&FusedLoop> {
@@ -179,7 +219,7 @@ impl JitProgram {
     ) {
         fused.set_args(args);
         let entry = if store == StoreMode::NonTemporal { columns.nontemporal } else { columns.cached };
-        // SAFETY: promised by the caller; the function was emitted for this plan.
+        // SAFETY: the caller promises the table and its columns; the entry point is of this program's column loop.
         unsafe { self.code.call(entry, &args.table, bars * size_of::<f64>()) };
     }
 
@@ -200,14 +240,15 @@ impl JitProgram {
         fused.set_args(args);
         let nontemporal = fused.simd_nontemporal.filter(|_| store == StoreMode::NonTemporal);
         if let Some(entry) = nontemporal.filter(|_| fused.prefetch > 0) {
-            // SAFETY: promised by the caller; the function was emitted for this loop.
+            // SAFETY: the caller promises the table and its streams; the entry point is of this program's loop.
             return unsafe { self.run_prefetching(entry, fused, args, bars) };
         }
         let simd_bars = if lanes == 1 { bars / 8 * 8 } else { bars };
         let nontemporal = nontemporal.filter(|_| fused.is_aligned(args));
         let done = match nontemporal.or(fused.simd) {
             Some(entry) if simd_bars > 0 => {
-                // SAFETY: as above.
+                // SAFETY: the caller promises the table and its streams for `bars`, which `simd_bars` does not exceed; the
+                // entry point is of this program's loop.
                 unsafe { self.code.call(entry, &args.table, simd_bars * lanes * 8) };
                 simd_bars
             }
@@ -217,7 +258,8 @@ impl JitProgram {
             for pointer in args.table.iter_mut().skip(ARG_STREAMS) {
                 *pointer = pointer.wrapping_add(done);
             }
-            // SAFETY: as above, for the bars that are left.
+            // SAFETY: the caller promises the streams for `bars`; the pointers were advanced by `done` and `bars - done` are
+            // left; the entry point is of this program's loop.
             unsafe { self.code.call(entry, &args.table, (bars - done) * 8) };
         }
     }
@@ -227,7 +269,7 @@ impl JitProgram {
     /// # Safety
     /// As for `run`.
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
-    unsafe fn run_prefetching(&self, entry: usize, fused: &FusedLoop, args: &mut JitArgs, bars: usize) {
+    unsafe fn run_prefetching(&self, entry: EntryPoint, fused: &FusedLoop, args: &mut JitArgs, bars: usize) {
         let each = bars.div_ceil(LANES).max(1);
         let streams = ARG_STREAMS + fused.streams.len();
         for (lane, from) in (0..bars).step_by(each).enumerate() {
@@ -236,13 +278,19 @@ impl JitProgram {
             args.table.extend(lanes.map(|l| l.get(lane).map_or(std::ptr::null_mut(), |p| p.cast_mut())));
             args.table.resize(streams + fused.prefetch, std::ptr::null_mut());
             let bars = each.min(bars - from);
-            // SAFETY: promised by the caller; what is after the streams is only prefetched, which no address forbids.
+            // SAFETY: the caller promises the streams for `bars`, of which these are the next; what is after the streams is
+            // only prefetched, which no address forbids; the entry point is of this program's loop.
             unsafe { self.code.call(entry, &args.table, bars * ROW_BYTES) };
             for pointer in args.table.iter_mut().take(streams).skip(ARG_STREAMS) {
                 *pointer = pointer.wrapping_add(bars * LANES);
             }
         }
     }
+}
+
+/// The steps of a segment.
+fn steps_of<'p>(plan: &'p ExecPlan, steps: &Range<usize>) -> Result<&'p [Step], IrError> {
+    plan.steps.get(steps.clone()).ok_or(IrError::Missing { what: "step", at: steps.end })
 }
 
 /// Is it a recurrence that a fused loop can compute?
@@ -252,5 +300,5 @@ pub(crate) fn is_recurrence(op: &NodeOp) -> bool {
 
 /// Can it be a prefix scan over several bars at once, on this CPU?
 pub(crate) fn is_scannable(op: &NodeOp) -> bool {
-    ir::is_scannable(op) && target::is_supported() && target::has_fma()
+    ir::is_scannable(op) && target::is_supported() && target::has_scans()
 }

@@ -4,7 +4,10 @@
 //! rematerialised from its stream. Loop-carried states are not allocated here: the emitter pins them to registers of their
 //! own.
 
-use super::ir::{Inst, Ir, Opcode, Src};
+use super::{
+    error::EmitError,
+    ir::{Inst, Ir, Opcode, Src},
+};
 
 /// A vector register by number.
 pub(super) type Reg = u8;
@@ -28,26 +31,26 @@ pub(super) struct RegAlloc {
 
 impl RegAlloc {
     /// For a loop body and this many registers.
-    pub(super) fn new(ir: &Ir, registers: usize) -> RegAlloc {
+    pub(super) fn new(ir: &Ir, registers: usize) -> Result<RegAlloc, EmitError> {
         let mut uses = vec![Vec::new(); ir.vals];
         let mut remat = vec![None; ir.vals];
         for (at, inst) in ir.insts.iter().enumerate().rev() {
-            let mut note = |src: &Src| {
-                if let Src::Val(v) = src {
-                    uses.iter_mut().skip(*v).take(1).for_each(|u: &mut Vec<usize>| u.push(at));
-                }
-            };
-            match inst {
+            let reads: &[Src] = match inst {
                 Inst::Op { from, to, op } => {
-                    from.iter().for_each(&mut note);
-                    if *op == Opcode::Load {
-                        remat.iter_mut().skip(*to).take(1).for_each(|s| *s = from.first().copied());
+                    if let (Opcode::Load, [mem, ..]) = (op, from) {
+                        *entry(&mut remat, "value", *to)? = Some(*mem);
                     }
+                    from
                 }
-                Inst::Store { val, .. } | Inst::SetState { val, .. } => note(val),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => std::slice::from_ref(val),
+            };
+            for src in reads {
+                if let Src::Val(val) = src {
+                    entry(&mut uses, "value", *val)?.push(at);
+                }
             }
         }
-        RegAlloc {
+        Ok(RegAlloc {
             values: vec![None; registers],
             regs: vec![None; ir.vals],
             slots: vec![None; ir.vals],
@@ -55,7 +58,7 @@ impl RegAlloc {
             uses,
             locked: Vec::new(),
             spills: 0,
-        }
+        })
     }
 
     /// Stack slots that the body needs.
@@ -94,13 +97,13 @@ impl RegAlloc {
     }
 
     /// Frees the registers of values that nothing reads after this instruction.
-    pub(super) fn release(&mut self, at: usize) {
+    pub(super) fn release(&mut self, at: usize) -> Result<(), EmitError> {
         for held in &mut self.values {
             let Some(val) = *held else { continue };
-            let dead = self.uses.get(val).is_none_or(|u| u.first().is_none_or(|last| *last <= at));
-            if dead {
+            let uses = self.uses.get(val).ok_or(EmitError::Missing { what: "value", at: val })?;
+            if uses.first().is_none_or(|last| *last <= at) {
                 *held = None;
-                self.regs.iter_mut().skip(val).take(1).for_each(|r| *r = None);
+                *entry(&mut self.regs, "value", val)? = None;
             }
         }
         for uses in &mut self.uses {
@@ -108,53 +111,64 @@ impl RegAlloc {
                 uses.pop();
             }
         }
+        Ok(())
     }
 
     /// Locks a register that can be written: a free one, or the one whose value is needed last. Also the slot that the value
     /// in it has to be stored to first.
-    pub(super) fn take(&mut self) -> (Reg, Option<usize>) {
-        let free = (0..self.values.len())
-            .find(|r| self.values.get(*r) == Some(&None) && !self.locked.contains(&(*r as Reg)));
-        let reg = free.unwrap_or_else(|| {
-            let next_use = |reg: usize| {
-                let val = self.values.get(reg).copied().flatten();
-                val.and_then(|v| self.uses.get(v)).and_then(|u| u.last().copied()).unwrap_or(usize::MAX)
-            };
-            let candidates = (0..self.values.len()).filter(|r| !self.locked.contains(&(*r as Reg)));
-            candidates.max_by_key(|r| next_use(*r)).unwrap_or(0)
-        });
-        let spill = self.evict(reg);
-        self.locked.push(reg as Reg);
-        (reg as Reg, spill)
+    pub(super) fn take(&mut self) -> Result<(Reg, Option<usize>), EmitError> {
+        let unlocked = || {
+            let all = (0..).zip(&self.values);
+            all.filter(|(reg, _)| !self.locked.contains(reg))
+        };
+        let free = unlocked().find(|(_, held)| held.is_none()).map(|(reg, _)| reg);
+        // A value that nothing reads any more is never needed: it goes first.
+        let next_use = |held: &Option<usize>| {
+            held.and_then(|val| self.uses.get(val)).and_then(|u| u.last().copied()).unwrap_or(usize::MAX)
+        };
+        let furthest = || unlocked().max_by_key(|(_, held)| next_use(held)).map(|(reg, _)| reg);
+        let reg: Reg = free.or_else(furthest).ok_or(EmitError::OutOfRegisters)?;
+        let spill = self.evict(reg)?;
+        self.locked.push(reg);
+        Ok((reg, spill))
     }
 
     /// Takes a value out of its register; the slot that it has to be stored to.
-    fn evict(&mut self, reg: usize) -> Option<usize> {
-        let val = self.values.get_mut(reg).and_then(Option::take)?;
-        self.regs.iter_mut().skip(val).take(1).for_each(|r| *r = None);
+    fn evict(&mut self, reg: Reg) -> Result<Option<usize>, EmitError> {
+        let Some(val) = entry(&mut self.values, "register", usize::from(reg))?.take() else {
+            return Ok(None);
+        };
+        *entry(&mut self.regs, "value", val)? = None;
         if self.remat(val).is_some() || self.slot(val).is_some() {
-            return None;
+            return Ok(None);
         }
         let slot = self.spills;
         self.spills += 1;
-        self.slots.iter_mut().skip(val).take(1).for_each(|s| *s = Some(slot));
-        Some(slot)
+        *entry(&mut self.slots, "value", val)? = Some(slot);
+        Ok(Some(slot))
     }
 
     /// A value is in this register from here on.
-    pub(super) fn assign(&mut self, reg: Reg, val: usize) {
-        self.values.iter_mut().skip(usize::from(reg)).take(1).for_each(|held| *held = Some(val));
-        self.regs.iter_mut().skip(val).take(1).for_each(|r| *r = Some(reg));
+    pub(super) fn assign(&mut self, reg: Reg, val: usize) -> Result<(), EmitError> {
+        *entry(&mut self.values, "register", usize::from(reg))? = Some(val);
+        *entry(&mut self.regs, "value", val)? = Some(reg);
+        Ok(())
     }
 }
 
+/// An entry of a table that has to be there.
+fn entry<'t, T>(table: &'t mut [T], what: &'static str, at: usize) -> Result<&'t mut T, EmitError> {
+    table.get_mut(at).ok_or(EmitError::Missing { what, at })
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
 mod tests {
     use super::*;
 
     /// Three values, read in the order 1, 2, 0 after they are computed.
     fn ir() -> Ir {
-        let op = |to, op, src| Inst::Op { to, op, from: [src, Src::Const(0), Src::Const(0)] };
+        let op = |to, op, src| Inst::Op { to, op, from: [src, Src::None, Src::None] };
         let store = |val| Inst::Store { stream: 0, val: Src::Val(val) };
         Ir {
             insts: vec![
@@ -172,29 +186,29 @@ mod tests {
 
     #[test]
     fn the_value_with_the_furthest_next_use_is_spilled() {
-        let mut alloc = RegAlloc::new(&ir(), 2);
+        let mut alloc = RegAlloc::new(&ir(), 2).unwrap();
         for val in [0, 1] {
-            let (reg, spill) = alloc.take();
+            let (reg, spill) = alloc.take().unwrap();
             assert_eq!(spill, None);
-            alloc.assign(reg, val);
+            alloc.assign(reg, val).unwrap();
         }
         alloc.unlock_all();
-        let (reg, spill) = alloc.take();
+        let (reg, spill) = alloc.take().unwrap();
         assert_eq!((alloc.reg(0), spill), (None, Some(0)), "value 0 is read last");
-        alloc.assign(reg, 2);
+        alloc.assign(reg, 2).unwrap();
         assert_eq!((alloc.reg(1), alloc.reg(2), alloc.spills()), (Some(1), Some(0), 1));
     }
 
     #[test]
     fn loads_are_rematerialised_and_locked_registers_stay() {
-        let mut alloc = RegAlloc::new(&ir(), 2);
-        let (first, _) = alloc.take();
-        alloc.assign(first, 1);
-        let (second, _) = alloc.take();
-        alloc.assign(second, 2);
+        let mut alloc = RegAlloc::new(&ir(), 2).unwrap();
+        let (first, _) = alloc.take().unwrap();
+        alloc.assign(first, 1).unwrap();
+        let (second, _) = alloc.take().unwrap();
+        alloc.assign(second, 2).unwrap();
         alloc.unlock_all();
         alloc.lock(second);
-        let (reg, spill) = alloc.take();
+        let (reg, spill) = alloc.take().unwrap();
         assert_eq!((reg, spill), (first, None), "a load is read again from its stream");
         assert_eq!(alloc.remat(1), Some(Src::Mem { stream: 0, lag: 1 }));
         assert_eq!(alloc.reg(1), None);
@@ -202,12 +216,24 @@ mod tests {
 
     #[test]
     fn dead_values_release_their_registers() {
-        let mut alloc = RegAlloc::new(&ir(), 2);
-        let (reg, _) = alloc.take();
-        alloc.assign(reg, 1);
-        alloc.release(2);
+        let mut alloc = RegAlloc::new(&ir(), 2).unwrap();
+        let (reg, _) = alloc.take().unwrap();
+        alloc.assign(reg, 1).unwrap();
+        alloc.release(2).unwrap();
         assert!(alloc.is_live_after(1, 2) && alloc.reg(1) == Some(reg));
-        alloc.release(3);
+        alloc.release(3).unwrap();
         assert!(!alloc.is_live_after(1, 3) && alloc.reg(1).is_none());
+    }
+
+    #[test]
+    fn registers_run_out_and_unknown_values_are_errors() {
+        let mut alloc = RegAlloc::new(&ir(), 1).unwrap();
+        let (reg, _) = alloc.take().unwrap();
+        assert_eq!(alloc.take(), Err(EmitError::OutOfRegisters));
+        assert_eq!(alloc.assign(reg, 7), Err(EmitError::Missing { what: "value", at: 7 }));
+        assert_eq!(alloc.assign(3, 0), Err(EmitError::Missing { what: "register", at: 3 }));
+        let mut unknown = ir();
+        unknown.vals = 1;
+        assert_eq!(RegAlloc::new(&unknown, 2).err(), Some(EmitError::Missing { what: "value", at: 2 }));
     }
 }

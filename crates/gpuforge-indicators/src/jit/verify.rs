@@ -1,8 +1,11 @@
-//! IR verifier: every value is defined once and before it is read, and no store clobbers a load that is still live.
+//! IR verifier: every value is defined once and before it is read, operands have the type that an opcode needs, indices are in
+//! range, and no store clobbers a load that is still live.
 //!
 //! Loads are lazy: a value that names a stream is read where it is used, and read again after its register was evicted
 //! (rematerialised). So between a load and its last use nothing may store to that stream. The register allocator and the
 //! encoder rely on everything that is checked here; a loop that fails is not compiled, its steps run as kernels.
+
+use std::collections::HashSet;
 
 use super::ir::{Inst, Ir, Opcode, Src};
 
@@ -25,13 +28,34 @@ pub(super) enum IrError {
     StateSetTwice(usize),
     #[error("stream {0} is marked as written and is never stored to")]
     NeverStored(usize),
+    #[error("stream {0} is stored to and is not marked as written")]
+    NotMarked(usize),
     #[error("constant {0} is missing from the table")]
     NoConstant(u8),
+    #[error("value {0} has fewer operands than its opcode reads")]
+    NoOperand(usize),
+    #[error("value {0} blends by something that is not a mask")]
+    NotAMask(usize),
+    #[error("value {0} is a load of something that is not a stream")]
+    NotAStream(usize),
+    #[error("state {0} is set bar by bar beside a scan over several bars")]
+    MixedRecurrences(usize),
+    #[error("{what} cannot be part of a fused loop")]
+    Unsupported { what: &'static str },
+}
+
+/// Type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueType {
+    Number,
+    /// All bits or none.
+    Mask,
 }
 
 /// Definitions, stores and states up to an instruction.
 struct Progress {
-    defined: Vec<bool>,
+    /// The type of each value that is defined.
+    types: Vec<Option<ValueType>>,
     /// The stream that a load names, and how many stores it had seen then.
     loads: Vec<Option<(usize, usize)>>,
     stores: Vec<usize>,
@@ -41,7 +65,7 @@ struct Progress {
 impl Progress {
     fn new(ir: &Ir) -> Progress {
         Progress {
-            defined: vec![false; ir.vals],
+            types: vec![None; ir.vals],
             loads: vec![None; ir.vals],
             stores: vec![0; ir.streams.len()],
             set: vec![false; ir.states.len()],
@@ -54,31 +78,58 @@ impl Progress {
         (self.stores.get(stream) != Some(&stores)).then_some(stream)
     }
 
-    fn store(&mut self, stream: usize) {
-        if let Some(stores) = self.stores.get_mut(stream) {
-            *stores += 1;
-        }
+    fn store(&mut self, stream: usize) -> Result<(), IrError> {
+        *self.stores.get_mut(stream).ok_or(IrError::Missing { what: "stream", at: stream })? += 1;
+        Ok(())
     }
 
-    fn define(&mut self, inst: &Inst) -> Result<(), IrError> {
-        let Inst::Op { to, op, from: [first, ..] } = inst else { return Ok(()) };
-        match self.defined.get_mut(*to) {
+    fn type_of(&self, ir: &Ir, src: Src) -> ValueType {
+        let is_mask = match src {
+            Src::Val(val) => self.types.get(val) == Some(&Some(ValueType::Mask)),
+            Src::Const(at) => ir.consts.get(at).is_some_and(|c| *c == [0; 4] || *c == [u64::MAX; 4]),
+            Src::Mem { .. } | Src::State(_) | Src::None => false,
+        };
+        if is_mask { ValueType::Mask } else { ValueType::Number }
+    }
+
+    /// The type of an instruction's result.
+    fn result_type(&self, ir: &Ir, op: Opcode, from: [Src; 3]) -> ValueType {
+        let of = |src: Src| self.type_of(ir, src);
+        let [a, b, c] = from;
+        let is_mask = match op {
+            Opcode::Mask(_) => true,
+            Opcode::Bitwise(_) => of(a) == ValueType::Mask && of(b) == ValueType::Mask,
+            Opcode::Select | Opcode::Blend => of(b) == ValueType::Mask && of(c) == ValueType::Mask,
+            Opcode::Copy => of(a) == ValueType::Mask,
+            _ => false,
+        };
+        if is_mask { ValueType::Mask } else { ValueType::Number }
+    }
+
+    fn define(&mut self, ir: &Ir, inst: &Inst) -> Result<(), IrError> {
+        let Inst::Op { to, op, from } = inst else { return Ok(()) };
+        let result = self.result_type(ir, *op, *from);
+        match self.types.get_mut(*to) {
             None => return Err(IrError::Missing { what: "value", at: *to }),
-            Some(defined) if *defined => return Err(IrError::Redefined(*to)),
-            Some(defined) => *defined = true,
+            Some(Some(_)) => return Err(IrError::Redefined(*to)),
+            Some(undefined) => *undefined = Some(result),
         }
-        if let (Opcode::Load, Src::Mem { stream, .. }, Some(load)) = (op, first, self.loads.get_mut(*to)) {
-            *load = Some((*stream, self.stores.get(*stream).copied().unwrap_or(0)));
+        if *op == Opcode::Load {
+            let [Src::Mem { stream, .. }, ..] = from else { return Err(IrError::NotAStream(*to)) };
+            let stores =
+                *self.stores.get(*stream).ok_or(IrError::Missing { what: "stream", at: *stream })?;
+            *self.loads.get_mut(*to).ok_or(IrError::Missing { what: "value", at: *to })? =
+                Some((*stream, stores));
         }
         Ok(())
     }
 
     fn read(&self, ir: &Ir, src: Src) -> Result<(), IrError> {
         match src {
-            Src::Val(val) => match (self.defined.get(val), self.clobbered(val)) {
-                (Some(true), None) => Ok(()),
-                (Some(true), Some(stream)) => Err(IrError::Clobbered { load: val, stream }),
-                _ => Err(IrError::Undefined(val)),
+            Src::Val(val) => match (self.types.get(val).copied().flatten(), self.clobbered(val)) {
+                (Some(_), None) => Ok(()),
+                (Some(_), Some(stream)) => Err(IrError::Clobbered { load: val, stream }),
+                (None, _) => Err(IrError::Undefined(val)),
             },
             Src::Mem { stream, lag } => match ir.streams.get(stream) {
                 Some((_, back)) if lag <= *back => Ok(()),
@@ -92,7 +143,32 @@ impl Progress {
                 Some(true) => Err(IrError::StaleState(state)),
                 None => Err(IrError::Missing { what: "state", at: state }),
             },
+            Src::None => Ok(()),
         }
+    }
+
+    /// Operands: as many as the opcode reads, each of them readable, a mask where the opcode blends by it.
+    fn operands(&self, ir: &Ir, to: usize, op: Opcode, from: [Src; 3]) -> Result<(), IrError> {
+        let missing = |at: usize| IrError::Missing { what: "scan", at };
+        let count = match (ir.operands(op), op) {
+            (Some(count), _) => count,
+            (None, Opcode::Scan(at)) => return Err(missing(at)),
+            (None, _) => from.len(),
+        };
+        if from.iter().take(count).any(|src| *src == Src::None) {
+            return Err(IrError::NoOperand(to));
+        }
+        from.iter().try_for_each(|src| self.read(ir, *src))?;
+        let [condition, ..] = from;
+        match op {
+            Opcode::Blend if self.type_of(ir, condition) != ValueType::Mask => Err(IrError::NotAMask(to)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The operand of a store.
+    fn stored(&self, ir: &Ir, src: Src) -> Result<(), IrError> {
+        if src == Src::None { Err(IrError::NoOperand(ir.vals)) } else { self.read(ir, src) }
     }
 
     fn set_state(&mut self, state: usize) -> Result<(), IrError> {
@@ -107,31 +183,35 @@ impl Progress {
     }
 }
 
-/// Checks what the encoder will be given.
+/// Checks what the emitter will be given.
 pub(super) fn verify(ir: &Ir) -> Result<(), IrError> {
     let mut progress = Progress::new(ir);
     for inst in &ir.insts {
         match inst {
-            Inst::Op { op, from, .. } => {
-                from.iter().try_for_each(|src| progress.read(ir, *src))?;
+            Inst::Op { to, op, from } => {
+                progress.operands(ir, *to, *op, *from)?;
                 if let Opcode::Scan(at) = op {
                     let scan = ir.scans.get(*at).ok_or(IrError::Missing { what: "scan", at: *at })?;
+                    scan.constants().try_for_each(|at| progress.read(ir, Src::Const(at)))?;
                     progress.read(ir, Src::State(scan.state))?;
                     progress.set_state(scan.state)?;
                 }
                 constants(ir, *op)?;
-                progress.define(inst)?;
+                progress.define(ir, inst)?;
             }
             Inst::Store { stream, val } => {
-                progress.read(ir, *val)?;
-                if *stream >= ir.streams.len() {
-                    return Err(IrError::Missing { what: "stream", at: *stream });
+                progress.stored(ir, *val)?;
+                progress.store(*stream)?;
+                if ir.written.get(*stream) != Some(&true) {
+                    return Err(IrError::NotMarked(*stream));
                 }
-                progress.store(*stream);
             }
             Inst::SetState { state, val } => {
-                progress.read(ir, *val)?;
+                progress.stored(ir, *val)?;
                 progress.set_state(*state)?;
+                if !ir.scans.is_empty() {
+                    return Err(IrError::MixedRecurrences(*state));
+                }
             }
         }
     }
@@ -153,9 +233,9 @@ fn constants(ir: &Ir, op: Opcode) -> Result<(), IrError> {
 }
 
 /// Loads that are read after a store to their stream.
-pub(super) fn clobbered_loads(ir: &Ir) -> impl Iterator<Item = usize> {
+pub(super) fn clobbered_loads(ir: &Ir) -> Result<HashSet<usize>, IrError> {
     let mut progress = Progress::new(ir);
-    let mut found = Vec::new();
+    let mut found = HashSet::new();
     for inst in &ir.insts {
         let (reads, store): (&[Src], _) = match inst {
             Inst::Op { from, .. } => (from, None),
@@ -166,11 +246,10 @@ pub(super) fn clobbered_loads(ir: &Ir) -> impl Iterator<Item = usize> {
             Src::Val(val) => progress.clobbered(*val).map(|_| *val),
             _ => None,
         }));
-        // A redefinition is for `verify` to report.
-        let _ = progress.define(inst);
-        store.into_iter().for_each(|stream| progress.store(stream));
+        progress.define(ir, inst)?;
+        store.map_or(Ok(()), |stream| progress.store(stream))?;
     }
-    found.into_iter()
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -182,7 +261,7 @@ mod tests {
     const ZERO: Src = Src::Const(0);
 
     fn op(to: usize, op: Opcode, from: &[Src]) -> Inst {
-        let mut all = [ZERO; 3];
+        let mut all = [Src::None; 3];
         all.iter_mut().zip(from).for_each(|(slot, src)| *slot = *src);
         Inst::Op { to, op, from: all }
     }
@@ -208,9 +287,20 @@ mod tests {
         }
     }
 
+    /// The same, with the streams that are stored to marked as written.
+    fn marked(insts: Vec<Inst>) -> Ir {
+        let mut ir = ir(insts);
+        for inst in &ir.insts {
+            if let Inst::Store { stream, .. } = inst {
+                ir.written[*stream] = true;
+            }
+        }
+        ir
+    }
+
     #[track_caller]
     fn check(insts: Vec<Inst>, want: Result<(), IrError>) {
-        assert_eq!(verify(&ir(insts)), want);
+        assert_eq!(verify(&marked(insts)), want);
     }
 
     /// Regression: `adx` beside `wavetrend` loaded a buffer that was reused before the load's last use.
@@ -221,7 +311,7 @@ mod tests {
             Inst::Store { stream: 0, val: Src::Const(1) },
             add(1, Src::Val(0), Src::Const(1)),
         ];
-        assert_eq!(clobbered_loads(&ir(insts.clone())).collect::<Vec<_>>(), [0]);
+        assert_eq!(clobbered_loads(&ir(insts.clone())), Ok(HashSet::from([0])));
         check(insts, Err(IrError::Clobbered { load: 0, stream: 0 }));
         let copied = vec![
             op(0, Opcode::Copy, &[Src::Mem { stream: 0, lag: 0 }]),
@@ -230,7 +320,7 @@ mod tests {
         ];
         check(copied, Ok(()));
         let before = vec![load(0, 0), add(1, Src::Val(0), ZERO), Inst::Store { stream: 0, val: Src::Val(1) }];
-        assert_eq!(clobbered_loads(&ir(before.clone())).count(), 0);
+        assert_eq!(clobbered_loads(&ir(before.clone())), Ok(HashSet::new()));
         check(before, Ok(()));
         let other = vec![
             load(0, 0),
@@ -270,5 +360,24 @@ mod tests {
         assert_eq!(verify(&none), Ok(()));
         none.consts.truncate(1);
         assert_eq!(verify(&none), Err(IrError::NoConstant(1)));
+    }
+
+    #[test]
+    fn operands_have_the_count_and_type_that_the_opcode_needs() {
+        let mask = |to| op(to, Opcode::Mask(Compare::Lt), &[ZERO, Src::Const(1)]);
+        let blend = |to, by| op(to, Opcode::Blend, &[by, ZERO, Src::Const(1)]);
+        check(vec![mask(0), blend(1, Src::Val(0))], Ok(()));
+        check(vec![add(0, ZERO, ZERO), blend(1, Src::Val(0))], Err(IrError::NotAMask(1)));
+        check(vec![blend(0, Src::State(0))], Err(IrError::NotAMask(0)));
+        // A mask and a number give a number.
+        let both = Opcode::Bitwise(crate::jit::ir::Bitwise::And);
+        let combined = |with| vec![mask(0), op(1, both, &[Src::Val(0), with]), blend(2, Src::Val(1))];
+        check(combined(Src::Val(0)), Ok(()));
+        check(combined(Src::Const(1)), Err(IrError::NotAMask(2)));
+        check(vec![op(0, Opcode::Arith(Arith::Add), &[ZERO])], Err(IrError::NoOperand(0)));
+        check(vec![op(0, Opcode::Load, &[ZERO])], Err(IrError::NotAStream(0)));
+        check(vec![Inst::Store { stream: 0, val: Src::None }], Err(IrError::NoOperand(1)));
+        let unmarked = ir(vec![Inst::Store { stream: 1, val: ZERO }]);
+        assert_eq!(verify(&unmarked), Err(IrError::NotMarked(1)));
     }
 }

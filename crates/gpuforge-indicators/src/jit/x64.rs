@@ -10,14 +10,17 @@
 //! form: packed (four doubles) or scalar (one). Memory operands are always `base + index + disp` with a SIB byte, which
 //! every base register can have.
 //!
-//! Everything that depends on the target is in this module: another one (AArch64) needs `is_supported`, `has_fma`,
-//! `emit::emit` and `emit_columns::emit`, see `fused_loop.rs`.
+//! Everything that depends on the target is in this module; its twin is `aarch64.rs`, and both are what `target.rs` asks for.
 
-pub(super) mod emit;
-pub(super) mod emit_columns;
+mod emit;
+mod emit_columns;
 mod emit_scan;
 
+pub(super) use emit::emit;
+pub(super) use emit_columns::{MAX_ADVANCING, emit_columns};
+
 use super::{
+    error::EmitError,
     ir::{Arith, Bitwise, Compare, MinMax, Rounding},
     regalloc::Reg,
 };
@@ -34,8 +37,8 @@ pub(super) fn is_supported() -> bool {
     }
 }
 
-/// Does it have fused multiply-add? Prefix scans use it.
-pub(super) fn has_fma() -> bool {
+/// Are prefix scans emitted? They use fused multiply-add.
+pub(super) fn has_scans() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         is_x86_feature_detected!("fma")
@@ -426,11 +429,15 @@ impl Assembler {
     }
 
     /// `jb target`, backwards.
-    pub(super) fn jb(&mut self, target: usize) {
+    pub(super) fn jb(&mut self, target: usize) -> Result<(), EmitError> {
         let next = self.code.len() + 6;
-        let back = i32::try_from(next - target).unwrap_or(i32::MAX);
+        let back = next
+            .checked_sub(target)
+            .and_then(|back| i32::try_from(back).ok())
+            .ok_or(EmitError::Range { what: "jump to", value: target })?;
         self.put(&[0x0f, 0x82]);
         self.put(&(-back).to_le_bytes());
+        Ok(())
     }
 
     /// `push r`.

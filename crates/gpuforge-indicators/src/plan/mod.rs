@@ -15,7 +15,10 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{
     graph::{Field, Graph, NodeOp, ValueId},
-    jit::{JitProgram, is_scannable},
+    jit::{
+        JitProgram, is_scannable,
+        stats::{Compiled, JitStats},
+    },
     kernel::whole_series::WholeSeriesDef,
 };
 
@@ -89,8 +92,8 @@ pub struct ExecPlan {
     pub(crate) buffers: usize,
     /// Nodes of the graph before dead-code elimination.
     pub(crate) nodes: usize,
-    /// JIT code, made on first use: single series, batched, relaxed; `None` inside where the kernels are as fast.
-    jit: [OnceLock<Option<Arc<JitProgram>>>; 3],
+    /// JIT code, made on first use: single series, batched, relaxed; or why there is none.
+    jit: [OnceLock<Compiled>; 3],
     /// Outputs that are complete after each step.
     pub(crate) outputs_of_step: Vec<Vec<usize>>,
     /// Outputs that are leaves: complete before any step.
@@ -121,7 +124,18 @@ impl ExecPlan {
             (1, true) => relaxed,
             _ => batched,
         };
-        cell.get_or_init(|| JitProgram::compile(self, lanes, relaxed_fp).map(Arc::new)).clone()
+        cell.get_or_init(|| JitProgram::compile(self, lanes, relaxed_fp)).clone().ok()
+    }
+
+    /// What the JIT made of the plan so far: fused loops, bytes of code, why the rest was not compiled.
+    pub fn jit_stats(&self) -> JitStats {
+        let mut stats = JitStats::default();
+        for plan in [Some(self), self.batched.as_deref()].into_iter().flatten() {
+            for (way, cell) in ["single series", "batched", "relaxed"].into_iter().zip(&plan.jit) {
+                cell.get().into_iter().for_each(|compiled| stats.add(way, compiled));
+            }
+        }
+        stats
     }
 
     /// Has it a recurrence that relaxed floating point may chunk or compute as a prefix scan?

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Arith, Bitwise, Compare, Inst, Ir, MinMax, NONE, Opcode, RecurrenceMode, Rounding, Src};
+use super::{Arith, Bitwise, Compare, Inst, Ir, MinMax, Opcode, RecurrenceMode, Rounding, Src};
 use crate::{
     graph::{BinaryOp, NodeOp, UnaryOp},
-    jit::fusable::is_predicate,
+    jit::{fusable::is_predicate, verify::IrError},
     plan::{BufferSlot, Step},
 };
 
@@ -64,26 +64,31 @@ impl<'p> Builder<'p> {
         })
     }
 
+    /// The result of an opcode. Operands that it does not read are dropped, those that it lacks are the verifier's to report.
     pub(super) fn op(&mut self, op: Opcode, from: &[Src]) -> Src {
+        Src::Val(self.value(op, from))
+    }
+
+    fn value(&mut self, op: Opcode, from: &[Src]) -> usize {
         let to = self.ir.vals;
         self.ir.vals += 1;
-        let mut all = [NONE; 3];
-        all.iter_mut().zip(from).for_each(|(slot, src)| *slot = *src);
+        let mut all = [Src::None; 3];
+        let operands = self.ir.operands(op).unwrap_or(all.len());
+        all.iter_mut().zip(from).take(operands).for_each(|(slot, src)| *slot = *src);
         self.ir.insts.push(Inst::Op { to, op, from: all });
-        Src::Val(to)
+        to
     }
 
     fn stream(&mut self, buffer: usize, lag: usize) -> usize {
-        let found = self.ir.streams.iter().position(|(b, _)| *b == buffer);
-        let at = found.unwrap_or_else(|| {
-            self.ir.streams.push((buffer, 0));
-            self.ir.written.push(false);
-            self.ir.streams.len() - 1
-        });
-        if let Some((_, back)) = self.ir.streams.get_mut(at) {
+        if let Some((at, (_, back))) =
+            self.ir.streams.iter_mut().enumerate().find(|(_, (known, _))| *known == buffer)
+        {
             *back = lag.max(*back);
+            return at;
         }
-        at
+        self.ir.streams.push((buffer, lag));
+        self.ir.written.push(false);
+        self.ir.streams.len() - 1
     }
 
     /// What a step reads, `lag` bars before what its slot says.
@@ -101,80 +106,90 @@ impl<'p> Builder<'p> {
         if lag > 0 && self.ir.written.get(stream) == Some(&true) {
             self.ir.looks_back = true;
         }
-        let src = match self.loads.get(&(stream, lag)) {
-            Some(val) => Src::Val(*val),
+        let val = match self.loads.get(&(stream, lag)) {
+            Some(val) => *val,
             None => {
-                let Src::Val(val) = self.op(Opcode::Load, &[Src::Mem { stream, lag }]) else { return NONE };
+                let val = self.value(Opcode::Load, &[Src::Mem { stream, lag }]);
                 self.loads.insert((stream, lag), val);
-                Src::Val(val)
+                val
             }
         };
         if self.predicate_buffers.contains(&slot.buffer) {
-            self.predicates.insert(src);
+            self.predicates.insert(Src::Val(val));
         }
-        src
+        Src::Val(val)
     }
 
     /// Adds one step.
-    pub(in crate::jit) fn step(&mut self, at: usize, step: &Step) {
+    pub(in crate::jit) fn step(&mut self, at: usize, step: &Step) -> Result<(), IrError> {
         if let NodeOp::StateMachine { def, params, .. } = &step.op
             && let Some(trace) = def.traced
         {
             let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
-            let results = self.trace(at, step, &trace(&params));
-            step.outputs.iter().zip(results).for_each(|(slot, result)| self.put(at, *slot, result));
-            return;
+            let results = self.trace(at, step, &trace(&params))?;
+            if results.len() < step.outputs.len() {
+                return Err(IrError::Missing { what: "output of a state machine", at: results.len() });
+            }
+            return step
+                .outputs
+                .iter()
+                .zip(results)
+                .try_for_each(|(slot, result)| self.put(at, *slot, result));
         }
-        let result = self.result(at, step);
+        let result = self.result(at, step)?;
         if is_predicate(&step.op) {
             self.predicates.insert(result);
         }
-        if let Some(slot) = step.outputs.first() {
-            self.put(at, *slot, result);
-        }
+        let slot = step.outputs.first().ok_or(IrError::Missing { what: "output of a step", at: 0 })?;
+        self.put(at, *slot, result)
     }
 
     /// Makes a step's result the current value of its buffer; stores it where it is exported.
-    fn put(&mut self, at: usize, slot: BufferSlot, result: Src) {
+    fn put(&mut self, at: usize, slot: BufferSlot, result: Src) -> Result<(), IrError> {
         if (self.exported)(at, slot) {
             let stream = self.stream(slot.buffer, 0);
-            self.ir.written.iter_mut().skip(stream).take(1).for_each(|w| *w = true);
+            *self
+                .ir
+                .written
+                .get_mut(stream)
+                .ok_or(IrError::Missing { what: "stream", at: stream })? = true;
             self.loads.retain(|(s, _), _| *s != stream);
             self.ir.insts.push(Inst::Store { stream, val: result });
         }
         self.current.insert(slot.buffer, result);
+        Ok(())
     }
 
-    pub(super) fn input(&mut self, step: &Step, i: usize, lag: usize) -> Src {
+    pub(super) fn input(&mut self, step: &Step, i: usize, lag: usize) -> Result<Src, IrError> {
         match (step.inputs.get(i), step.constant) {
-            (_, Some((at, x))) if at == i => self.constant(x),
-            (Some(slot), _) => self.read(*slot, lag),
-            (None, _) => NONE,
+            (_, Some((at, x))) if at == i => Ok(self.constant(x)),
+            (Some(slot), _) => Ok(self.read(*slot, lag)),
+            (None, _) => Err(IrError::Missing { what: "input of a step", at: i }),
         }
     }
 
     /// The value that a step computes.
-    fn result(&mut self, at: usize, step: &Step) -> Src {
+    fn result(&mut self, at: usize, step: &Step) -> Result<Src, IrError> {
         match &step.op {
             NodeOp::Unary(f, _) => {
-                let x = self.input(step, 0, 0);
+                let x = self.input(step, 0, 0)?;
                 self.unary(*f, x)
             }
             NodeOp::Binary(f, ..) => {
-                let (a, b) = (self.input(step, 0, 0), self.input(step, 1, 0));
+                let (a, b) = (self.input(step, 0, 0)?, self.input(step, 1, 0)?);
                 let Some(fusion) = step.fusion else { return self.binary(*f, a, b) };
-                let c = self.input(step, 2, 0);
-                let inner = self.binary(fusion.g, a, b);
+                let c = self.input(step, 2, 0)?;
+                let inner = self.binary(fusion.g, a, b)?;
                 if fusion.left { self.binary(fusion.f, inner, c) } else { self.binary(fusion.f, c, inner) }
             }
             NodeOp::Select(..) => {
-                let from = [self.input(step, 0, 0), self.input(step, 1, 0), self.input(step, 2, 0)];
+                let from = [self.input(step, 0, 0)?, self.input(step, 1, 0)?, self.input(step, 2, 0)?];
                 let predicates = from.iter().skip(1).all(|s| self.is_predicate(*s));
                 let result = self.op(Opcode::Select, &from);
                 if predicates {
                     self.predicates.insert(result);
                 }
-                result
+                Ok(result)
             }
             NodeOp::Shift(_, n) => self.input(step, 0, *n),
             NodeOp::FillWarmup(..) => self.input(step, 0, 0),
@@ -184,45 +199,46 @@ impl<'p> Builder<'p> {
                 if self.mode == RecurrenceMode::Scanned {
                     return self.scan_recurrence(step, op, state);
                 }
-                let (result, next) = self.recurrence(step, op, Src::State(state));
+                let (result, next) = self.recurrence(step, op, Src::State(state))?;
                 self.ir.insts.push(Inst::SetState { state, val: next });
-                result
+                Ok(result)
             }
         }
     }
 
     /// The value of this bar and the state for the next.
-    fn recurrence(&mut self, step: &Step, op: &NodeOp, y: Src) -> (Src, Src) {
+    fn recurrence(&mut self, step: &Step, op: &NodeOp, y: Src) -> Result<(Src, Src), IrError> {
         let (add, sub, mul) =
             (Opcode::Arith(Arith::Add), Opcode::Arith(Arith::Sub), Opcode::Arith(Arith::Mul));
-        let a = self.input(step, 0, 0);
+        let a = self.input(step, 0, 0)?;
         let next = match op {
             NodeOp::RollingSum(_, n) | NodeOp::PartialRollingSum(_, n) => {
-                let old = self.input(step, 0, n - 1);
+                let old = self.input(step, 0, n - 1)?;
                 let sum = self.op(add, &[y, a]);
-                return (sum, self.op(sub, &[sum, old]));
+                return Ok((sum, self.op(sub, &[sum, old])));
             }
             NodeOp::RollingSumFrom { n, .. } => {
-                let old = self.input(step, 0, *n);
+                let old = self.input(step, 0, *n)?;
                 let change = self.op(sub, &[a, old]);
                 self.op(add, &[y, change])
             }
             NodeOp::Ema { k, .. } => self.ema_step(a, y, k.get()),
             NodeOp::Wilder { n, .. } => self.ema_step(a, y, 1.0 / *n as f64),
             NodeOp::LinearRecurrence { .. } => {
-                let b = self.input(step, 1, 0);
+                let b = self.input(step, 1, 0)?;
                 let part = self.op(mul, &[a, y]);
                 self.op(add, &[part, b])
             }
             NodeOp::AdaptiveEma { .. } => {
-                let k = self.input(step, 1, 0);
+                let k = self.input(step, 1, 0)?;
                 let distance = self.op(sub, &[a, y]);
                 let part = self.op(mul, &[k, distance]);
                 self.op(add, &[y, part])
             }
-            _ => self.op(add, &[y, a]),
+            NodeOp::CumSum(_) => self.op(add, &[y, a]),
+            _ => return Err(IrError::Unsupported { what: "this recurrence" }),
         };
-        (next, next)
+        Ok((next, next))
     }
 
     /// `(x - y) * k + y`.
@@ -242,8 +258,8 @@ impl<'p> Builder<'p> {
         }
     }
 
-    pub(super) fn unary(&mut self, f: UnaryOp, x: Src) -> Src {
-        match f {
+    pub(super) fn unary(&mut self, f: UnaryOp, x: Src) -> Result<Src, IrError> {
+        Ok(match f {
             UnaryOp::Neg => {
                 let sign = self.bits(1 << 63);
                 self.op(Opcode::Bitwise(Bitwise::Xor), &[x, sign])
@@ -255,14 +271,15 @@ impl<'p> Builder<'p> {
             UnaryOp::Sqrt => self.op(Opcode::Sqrt, &[x]),
             UnaryOp::Floor => self.op(Opcode::Round(Rounding::Down), &[x]),
             UnaryOp::Ceil => self.op(Opcode::Round(Rounding::Up), &[x]),
-            _ => {
+            UnaryOp::Sign => {
                 self.constant(1.0);
                 self.op(Opcode::Sign, &[x])
             }
-        }
+            _ => return Err(IrError::Unsupported { what: "this function of one value" }),
+        })
     }
 
-    fn binary(&mut self, f: BinaryOp, a: Src, b: Src) -> Src {
+    fn binary(&mut self, f: BinaryOp, a: Src, b: Src) -> Result<Src, IrError> {
         // Predicates are masks of this constant.
         self.constant(1.0);
         let predicates = self.is_predicate(a) && self.is_predicate(b);
@@ -270,7 +287,8 @@ impl<'p> Builder<'p> {
             BinaryOp::Add => Opcode::Arith(Arith::Add),
             BinaryOp::Sub => Opcode::Arith(Arith::Sub),
             BinaryOp::Mul => Opcode::Arith(Arith::Mul),
-            BinaryOp::Div | BinaryOp::Pow => return self.divide(a, b),
+            BinaryOp::Div => return Ok(self.divide(a, b)),
+            BinaryOp::Pow => return Err(IrError::Unsupported { what: "pow" }),
             BinaryOp::Div0 => Opcode::Div0,
             BinaryOp::Min => Opcode::NanMinMax(MinMax::Min),
             BinaryOp::Max => Opcode::NanMinMax(MinMax::Max),
@@ -285,7 +303,7 @@ impl<'p> Builder<'p> {
             BinaryOp::And => Opcode::Logical(Bitwise::And),
             BinaryOp::Or => Opcode::Logical(Bitwise::Or),
         };
-        self.op(op, &[a, b])
+        Ok(self.op(op, &[a, b]))
     }
 
     /// Division by a power of two becomes a multiplication by its reciprocal, which is exact.

@@ -29,8 +29,9 @@ fn mask_values(ir: &Ir) -> Vec<bool> {
             let both = |mask: &[bool]| {
                 [a, b].iter().all(|src| matches!(src, Src::Val(v) if mask.get(*v) == Some(&true)))
             };
-            if matches!(op, Opcode::Predicate(_)) || combines(*op) && both(&mask) {
-                mask.iter_mut().skip(*to).take(1).for_each(|m| *m = true);
+            let candidate = matches!(op, Opcode::Predicate(_)) || combines(*op) && both(&mask);
+            if candidate && let Some(entry) = mask.get_mut(*to) {
+                *entry = true;
             }
         }
     }
@@ -56,11 +57,10 @@ fn mask_values(ir: &Ir) -> Vec<bool> {
         }
         let mut changed = false;
         for src in numbers {
-            if let Src::Val(v) = src {
-                mask.iter_mut().skip(v).take(1).filter(|m| **m).for_each(|m| {
-                    *m = false;
-                    changed = true;
-                });
+            if let Src::Val(v) = src
+                && let Some(entry) = mask.get_mut(v)
+            {
+                changed |= std::mem::take(entry);
             }
         }
         if !changed {

@@ -9,17 +9,19 @@ impl Builder<'_> {
     /// Runs the passes and the verifier.
     pub(in crate::jit) fn finish(mut self) -> Result<Ir, IrError> {
         self.drop_dead_stores();
-        self.copy_before_stores();
+        self.copy_before_stores()?;
         verify::verify(&self.ir)?;
         self.inline_single_loads();
         masks::predicates_to_masks(&mut self.ir);
+        // Again: what the passes made is what the emitter is given.
+        verify::verify(&self.ir)?;
         Ok(self.ir)
     }
 
     /// A load that is still read after a store to its stream becomes a copy: a buffer is reused as soon as the last *step*
     /// that reads it has run, but a step that only renames a value (`FillWarmup`, `Shift`) hands the load itself on.
-    fn copy_before_stores(&mut self) {
-        let clobbered: HashSet<usize> = verify::clobbered_loads(&self.ir).collect();
+    fn copy_before_stores(&mut self) -> Result<(), IrError> {
+        let clobbered = verify::clobbered_loads(&self.ir)?;
         for inst in &mut self.ir.insts {
             if let Inst::Op { to, op: op @ Opcode::Load, .. } = inst
                 && clobbered.contains(to)
@@ -27,6 +29,7 @@ impl Builder<'_> {
                 *op = Opcode::Copy;
             }
         }
+        Ok(())
     }
 
     /// Dead stores: a buffer that is reused inside the loop, whose earlier values are never loaded.
@@ -56,8 +59,10 @@ impl Builder<'_> {
     fn inline_single_loads(&mut self) {
         let mut uses = vec![0usize; self.ir.vals];
         let mut count = |src: &Src| {
-            if let Src::Val(v) = src {
-                uses.iter_mut().skip(*v).take(1).for_each(|u| *u += 1);
+            if let Src::Val(v) = src
+                && let Some(uses) = uses.get_mut(*v)
+            {
+                *uses += 1;
             }
         };
         for inst in &self.ir.insts {

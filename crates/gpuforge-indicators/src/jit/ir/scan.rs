@@ -11,7 +11,7 @@
 //! caller checks that the states stay finite (see [`crate::exec::ExecOptions::relaxed_fp`]).
 
 use super::{Arith, Builder, Opcode, Src};
-use crate::{graph::NodeOp, plan::Step};
+use crate::{graph::NodeOp, jit::verify::IrError, plan::Step};
 
 /// A recurrence over eight bars. Fields but for `state` and `kind` are indices into the constant table.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,30 @@ pub(in crate::jit) enum ScanKind {
     LinearRecurrence { ones: usize },
     /// `y += k * (x - y)` with a `k` per bar.
     AdaptiveEma { ones: usize },
+}
+
+impl Scan {
+    /// Every constant that it reads.
+    pub(in crate::jit) fn constants(&self) -> impl Iterator<Item = usize> + use<> {
+        let of_kind = match self.kind {
+            ScanKind::Sum => Vec::new(),
+            ScanKind::Ema(EmaPowers { k, powers_1_to_4, powers_5_to_8, power_8 }) => {
+                vec![k, powers_1_to_4, powers_5_to_8, power_8]
+            }
+            ScanKind::LinearRecurrence { ones } | ScanKind::AdaptiveEma { ones } => vec![ones],
+        };
+        [self.round1, self.round2].into_iter().chain(of_kind)
+    }
+}
+
+impl ScanKind {
+    /// Operands of the scan.
+    pub(super) fn operands(self) -> usize {
+        match self {
+            ScanKind::Sum | ScanKind::Ema(_) => 1,
+            ScanKind::LinearRecurrence { .. } | ScanKind::AdaptiveEma { .. } => 2,
+        }
+    }
 }
 
 /// Constants of an EMA.
@@ -62,26 +86,26 @@ pub(in crate::jit) fn is_scannable(op: &NodeOp) -> bool {
 
 impl Builder<'_> {
     /// The value of a recurrence with this state, as a scan.
-    pub(super) fn scan_recurrence(&mut self, step: &Step, op: &NodeOp, state: usize) -> Src {
+    pub(super) fn scan_recurrence(&mut self, step: &Step, op: &NodeOp, state: usize) -> Result<Src, IrError> {
         let (add, sub) = (Opcode::Arith(Arith::Add), Opcode::Arith(Arith::Sub));
-        let new = self.input(step, 0, 0);
-        match op {
+        let new = self.input(step, 0, 0)?;
+        Ok(match op {
             NodeOp::Ema { k, .. } => self.scan_ema(new, k.get(), state),
             NodeOp::Wilder { n, .. } => self.scan_ema(new, 1.0 / *n as f64, state),
             NodeOp::RollingSum(_, n) | NodeOp::PartialRollingSum(_, n) => {
                 // The state is the sum without the value that leaves next.
-                let old = self.input(step, 0, n - 1);
+                let old = self.input(step, 0, n - 1)?;
                 let change = self.op(sub, &[new, old]);
                 let rest = self.scan_sum(change, state);
                 self.op(add, &[rest, old])
             }
             NodeOp::RollingSumFrom { n, .. } => {
-                let old = self.input(step, 0, *n);
+                let old = self.input(step, 0, *n)?;
                 let change = self.op(sub, &[new, old]);
                 self.scan_sum(change, state)
             }
             NodeOp::LinearRecurrence { .. } | NodeOp::AdaptiveEma { .. } => {
-                let second = self.input(step, 1, 0);
+                let second = self.input(step, 1, 0)?;
                 let (ones, all) = (self.constants_of([1.0; 4]), u64::MAX);
                 let adaptive = matches!(op, NodeOp::AdaptiveEma { .. });
                 let kind = if adaptive {
@@ -93,8 +117,9 @@ impl Builder<'_> {
                     (self.constant_vector([0, all, 0, all]), self.constant_vector([0, 0, all, all]));
                 self.scan(&[new, second], Scan { state, round1, round2, kind })
             }
-            _ => self.scan_sum(new, state),
-        }
+            NodeOp::CumSum(_) => self.scan_sum(new, state),
+            _ => return Err(IrError::Unsupported { what: "this recurrence as a scan" }),
+        })
     }
 
     fn scan_sum(&mut self, x: Src, state: usize) -> Src {

@@ -9,19 +9,12 @@ use super::{
 };
 use crate::jit::{
     args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, CONST_BYTES, STATE_BYTES},
+    error::EmitError,
     guard,
     ir::{Arith, Inst, Ir, Opcode, Src},
     regalloc::{Reg, RegAlloc},
+    target::{MemoryHints, Width},
 };
-
-/// Doubles per iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::jit) enum Width {
-    /// One bar of eight series, or eight bars of one.
-    Eight,
-    /// One bar of one series.
-    One,
-}
 
 /// Registers that hold stream pointers; the pointers of further streams are loaded from the table at each use.
 pub(super) const STREAM_REGS: [Gpr; 8] = [R9, R10, R11, RBX, R12, R13, R14, R15];
@@ -57,39 +50,12 @@ pub(super) struct Emitter<'i> {
     pub(super) stream_regs: usize,
 }
 
-/// Where the second operand of an instruction may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SecondOperand {
-    /// In a register or in memory.
-    RegMem,
-    /// The same, but a bitwise instruction reads 128 bits of memory even for a scalar.
-    Bitwise,
-    /// In a register.
-    Reg,
-}
-
-/// Registers of one half of an operation.
-struct HalfOperands {
+/// Registers of one half of an operation; the second source is a register, or may be memory.
+struct HalfOperands<Y> {
     to: Reg,
     x: Reg,
-    y: RegMem,
+    y: Y,
     scratch: Reg,
-}
-
-impl HalfOperands {
-    /// The second operand as a register: for `SecondOperand::Reg`.
-    fn y_reg(&self) -> Reg {
-        if let RegMem::Reg(reg) = self.y { reg } else { self.x }
-    }
-}
-
-/// Cache hints of a loop.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::jit) struct MemoryHints<'i> {
-    /// Streams that are written with non-temporal stores; they are aligned to cache lines.
-    pub(in crate::jit) nontemporal: &'i [bool],
-    /// Pointers in the table, after the streams, whose next line is prefetched at every bar.
-    pub(in crate::jit) prefetch: usize,
 }
 
 /// About how many machine instructions it becomes.
@@ -108,12 +74,29 @@ pub(in crate::jit) fn emit<'i>(
     width: Width,
     bar_stride: usize,
     hints: MemoryHints<'i>,
-) -> Vec<u8> {
-    Emitter::new(ir, width, bar_stride, hints).function()
+) -> Result<Vec<u8>, EmitError> {
+    Emitter::new(ir, width, bar_stride, hints)?.function()
+}
+
+/// A displacement of this many bytes times so many.
+fn displacement(what: &'static str, at: usize, bytes: usize) -> Result<i32, EmitError> {
+    at.checked_mul(bytes)
+        .and_then(|disp| i32::try_from(disp).ok())
+        .ok_or(EmitError::Range { what, value: at })
+}
+
+/// The offset of a pointer in the table.
+pub(super) fn table_offset(at: usize) -> Result<i32, EmitError> {
+    displacement("pointer", at, size_of::<*mut f64>())
 }
 
 impl<'i> Emitter<'i> {
-    pub(super) fn new(ir: &'i Ir, width: Width, bar_stride: usize, hints: MemoryHints<'i>) -> Emitter<'i> {
+    pub(super) fn new(
+        ir: &'i Ir,
+        width: Width,
+        bar_stride: usize,
+        hints: MemoryHints<'i>,
+    ) -> Result<Emitter<'i>, EmitError> {
         let (registers, max_states) = match width {
             Width::Eight => (7, 3),
             Width::One => (15, 8),
@@ -131,17 +114,17 @@ impl<'i> Emitter<'i> {
                 .collect(),
             false => (0..pairs).map(|s| (registers - 1 - s) as Reg).collect(),
         };
-        Emitter {
+        Ok(Emitter {
             asm: Assembler::default(),
             ir,
             width,
             bar_stride,
             hints,
-            alloc: RegAlloc::new(ir, registers - pairs),
+            alloc: RegAlloc::new(ir, registers - pairs)?,
             state_regs,
             single_state_reg,
             stream_regs: STREAM_REGS.len(),
-        }
+        })
     }
 
     pub(super) fn form(&self) -> Form {
@@ -173,98 +156,96 @@ impl<'i> Emitter<'i> {
         }
     }
 
-    fn function(&mut self) -> Vec<u8> {
+    fn function(&mut self) -> Result<Vec<u8>, EmitError> {
         // The body first: the prologue reserves the stack that it spills to.
-        self.body();
+        self.body()?;
         let body = std::mem::take(&mut self.asm.code);
-        self.prologue();
+        self.prologue()?;
         self.asm.xor_zero(RCX);
         let top = self.asm.code.len();
         self.asm.code.extend(body);
         self.asm.add(RCX, if self.width == Width::Eight { 64 } else { 8 });
         self.asm.cmp_rsi(RCX);
-        self.asm.jb(top);
+        self.asm.jb(top)?;
         self.epilogue()
     }
 
     /// Saves registers, reserves the spill slots of the body, loads pointers and states.
-    pub(super) fn prologue(&mut self) {
-        let stack = i32::try_from(self.alloc.spills() * STATE_BYTES).unwrap_or(0);
+    pub(super) fn prologue(&mut self) -> Result<(), EmitError> {
+        let stack = displacement("spill slot", self.alloc.spills(), STATE_BYTES)?;
         CALLEE_SAVED.iter().for_each(|r| self.asm.push(*r));
         self.asm.mov(RBP, RSP);
         self.asm.and(RSP, -(STATE_BYTES as i32));
         self.asm.sub(RSP, stack);
-        self.asm.mov_load(CONSTS, TABLE, 8 * ARG_CONSTS as i32);
-        self.asm.mov_load(STATES, TABLE, 8 * ARG_STATES as i32);
+        self.asm.mov_load(CONSTS, TABLE, table_offset(ARG_CONSTS)?);
+        self.asm.mov_load(STATES, TABLE, table_offset(ARG_STATES)?);
         for (stream, to) in STREAM_REGS.iter().enumerate().take(self.ir.streams.len().min(self.stream_regs)) {
-            self.asm.mov_load(*to, TABLE, 8 * (ARG_STREAMS + stream) as i32);
+            self.asm.mov_load(*to, TABLE, table_offset(ARG_STREAMS + stream)?);
         }
-        for state in 0..self.state_regs.len() {
-            self.move_state(state, true);
-        }
+        self.move_states(true)
     }
 
     /// Stores the states and restores registers; the finished code.
-    pub(super) fn epilogue(&mut self) -> Vec<u8> {
-        for state in 0..self.state_regs.len() {
-            self.move_state(state, false);
-        }
+    pub(super) fn epilogue(&mut self) -> Result<Vec<u8>, EmitError> {
+        self.move_states(false)?;
         self.asm.vzeroupper();
         self.asm.mov(RSP, RBP);
         CALLEE_SAVED.iter().rev().for_each(|r| self.asm.pop(*r));
         self.asm.ret();
-        std::mem::take(&mut self.asm.code)
+        Ok(std::mem::take(&mut self.asm.code))
     }
 
-    /// A state from memory into its register, or back.
-    fn move_state(&mut self, state: usize, load: bool) {
-        let Some(reg) = self.state_regs.get(state).copied() else { return };
-        let slot = Emitter::state_slot(state);
-        for h in if self.single_state_reg { 0..1 } else { self.halves() } {
-            let (reg, slot, form) = (reg + 8 * h, Emitter::half(slot, h), self.form());
-            if load {
-                self.asm.vmov_load(form, reg, slot);
-            } else {
-                self.asm.vmov_store(form, reg, slot);
+    /// The states that have registers, from memory into them or back.
+    fn move_states(&mut self, load: bool) -> Result<(), EmitError> {
+        for (state, reg) in self.state_regs.clone().into_iter().enumerate() {
+            let slot = Emitter::state_slot(state)?;
+            for h in if self.single_state_reg { 0..1 } else { self.halves() } {
+                let (reg, slot, form) = (reg + 8 * h, Emitter::half(slot, h), self.form());
+                if load {
+                    self.asm.vmov_load(form, reg, slot);
+                } else {
+                    self.asm.vmov_store(form, reg, slot);
+                }
             }
         }
+        Ok(())
     }
 
-    pub(super) fn state_slot(state: usize) -> RegMem {
-        RegMem::Fixed { base: STATES, disp: i32::try_from(state * STATE_BYTES).unwrap_or(0) }
+    pub(super) fn state_slot(state: usize) -> Result<RegMem, EmitError> {
+        Ok(RegMem::Fixed { base: STATES, disp: displacement("state", state, STATE_BYTES)? })
     }
 
-    fn spill_slot(slot: usize) -> RegMem {
-        RegMem::Fixed { base: RSP, disp: i32::try_from(slot * STATE_BYTES).unwrap_or(0) }
+    fn spill_slot(slot: usize) -> Result<RegMem, EmitError> {
+        Ok(RegMem::Fixed { base: RSP, disp: displacement("spill slot", slot, STATE_BYTES)? })
     }
 
     /// A constant by its index in the table.
-    pub(super) fn constant(at: usize) -> RegMem {
-        RegMem::Fixed { base: CONSTS, disp: i32::try_from(at * CONST_BYTES).unwrap_or(0) }
+    pub(super) fn constant(at: usize) -> Result<RegMem, EmitError> {
+        Ok(RegMem::Fixed { base: CONSTS, disp: displacement("constant", at, CONST_BYTES)? })
     }
 
-    /// A constant by its value; one that is not in the table is the first, 0.
-    fn constant_of(&self, x: f64) -> RegMem {
-        let at = self.ir.consts.iter().position(|c| *c == [x.to_bits(); 4]).unwrap_or(0);
+    /// 0 or 1 in the table.
+    fn constant_of(&self, x: u8) -> Result<RegMem, EmitError> {
+        let bits = [f64::from(x).to_bits(); 4];
+        let at = self.ir.consts.iter().position(|c| *c == bits).ok_or(EmitError::NoConstant(x))?;
         Emitter::constant(at)
     }
 
     /// One iteration of the loop.
-    pub(super) fn body(&mut self) {
-        self.prefetch_streams();
+    pub(super) fn body(&mut self) -> Result<(), EmitError> {
+        self.prefetch_streams()?;
         for pointer in 0..self.hints.prefetch {
-            let at = ARG_STREAMS + self.ir.streams.len() + pointer;
-            self.asm.mov_load(RAX, TABLE, 8 * at as i32);
+            self.asm.mov_load(RAX, TABLE, table_offset(ARG_STREAMS + self.ir.streams.len() + pointer)?);
             self.asm.prefetcht1_stream(RAX, 0);
         }
         for (at, inst) in self.ir.insts.iter().enumerate() {
             self.alloc.unlock_all();
             match *inst {
                 Inst::Op { op: Opcode::Load, .. } => {}
-                Inst::Op { to, op, from } => self.op(at, to, op, from),
+                Inst::Op { to, op, from } => self.op(at, to, op, from)?,
                 Inst::Store { stream, val } => {
-                    let reg = self.register(val);
-                    let operand = self.stream(stream, 0);
+                    let reg = self.register(val)?;
+                    let operand = self.stream(stream, 0)?;
                     let nontemporal = self.hints.nontemporal.get(stream) == Some(&true);
                     for h in self.halves() {
                         let (form, operand) = (self.form(), Emitter::half(operand, h));
@@ -275,17 +256,18 @@ impl<'i> Emitter<'i> {
                     }
                 }
                 Inst::SetState { state, val } => {
-                    let reg = self.register(val);
-                    self.set_state(state, reg);
+                    let reg = self.register(val)?;
+                    self.set_state(state, reg)?;
                 }
             }
-            self.alloc.release(at);
+            self.alloc.release(at)?;
         }
+        Ok(())
     }
 
     /// Software prefetch in a loop along time: every iteration reads a line of every stream, and a long body leaves the memory
     /// idle. A short one has enough loads in flight, and prefetching would only slow it.
-    fn prefetch_streams(&mut self) {
+    fn prefetch_streams(&mut self) -> Result<(), EmitError> {
         let total: usize = self.ir.insts.iter().map(cost).sum();
         let read: Vec<usize> =
             (0..self.ir.streams.len()).filter(|s| self.ir.written.get(*s) == Some(&false)).collect();
@@ -293,87 +275,95 @@ impl<'i> Emitter<'i> {
             || self.bar_stride != size_of::<f64>()
             || total < PREFETCH_MIN_COST * read.len()
         {
-            return;
+            return Ok(());
         }
         for stream in read {
-            if let RegMem::Stream { base, .. } = self.stream(stream, 0) {
-                self.asm.prefetcht1_stream(base, PREFETCH_BYTES);
-            }
+            let base = self.stream_base(stream)?;
+            self.asm.prefetcht1_stream(base, PREFETCH_BYTES);
         }
+        Ok(())
     }
 
     /// A state for the next bar: to its register, or to memory.
-    pub(super) fn set_state(&mut self, state: usize, reg: Reg) {
+    pub(super) fn set_state(&mut self, state: usize, reg: Reg) -> Result<(), EmitError> {
         let form = self.form();
         for h in self.halves() {
             match self.state_regs.get(state) {
                 Some(to) => self.asm.vmovapd(form, to + 8 * h, reg + 8 * h),
                 None => {
-                    self.asm.vmov_store(form, reg + 8 * h, Emitter::half(Emitter::state_slot(state), h));
+                    let slot = Emitter::half(Emitter::state_slot(state)?, h);
+                    self.asm.vmov_store(form, reg + 8 * h, slot);
                 }
             }
         }
+        Ok(())
     }
 
     /// A register that can be written; the value in it is spilled first, if it has to be.
-    pub(super) fn take(&mut self) -> Reg {
-        let (reg, spill) = self.alloc.take();
+    pub(super) fn take(&mut self) -> Result<Reg, EmitError> {
+        let (reg, spill) = self.alloc.take()?;
         if let Some(slot) = spill {
+            let slot = Emitter::spill_slot(slot)?;
             for h in self.halves() {
                 let form = self.form();
-                self.asm.vmov_store(form, reg + 8 * h, Emitter::half(Emitter::spill_slot(slot), h));
+                self.asm.vmov_store(form, reg + 8 * h, Emitter::half(slot, h));
             }
         }
-        reg
+        Ok(reg)
+    }
+
+    /// The register with a stream's pointer. May use RAX until the next stream.
+    pub(super) fn stream_base(&mut self, stream: usize) -> Result<Gpr, EmitError> {
+        if stream >= self.ir.streams.len() {
+            return Err(EmitError::Missing { what: "stream", at: stream });
+        }
+        if let Some(base) = STREAM_REGS.get(stream).filter(|_| stream < self.stream_regs) {
+            return Ok(*base);
+        }
+        self.asm.mov_load(RAX, TABLE, table_offset(ARG_STREAMS + stream)?);
+        Ok(RAX)
     }
 
     /// This bar of a stream, or an earlier one. May use RAX until the next stream.
-    pub(super) fn stream(&mut self, stream: usize, lag: usize) -> RegMem {
+    fn stream(&mut self, stream: usize, lag: usize) -> Result<RegMem, EmitError> {
         let lag = if lag > 1 && guard::is_planted() { lag - 1 } else { lag };
-        let disp = -i32::try_from(lag * self.bar_stride).unwrap_or(0);
-        let in_reg = STREAM_REGS.get(stream).filter(|_| stream < self.stream_regs).copied();
-        let base = in_reg.unwrap_or_else(|| {
-            self.asm.mov_load(RAX, TABLE, 8 * (ARG_STREAMS + stream) as i32);
-            RAX
-        });
-        RegMem::Stream { base, disp }
+        let disp = -displacement("lag", lag, self.bar_stride)?;
+        Ok(RegMem::Stream { base: self.stream_base(stream)?, disp })
     }
 
     /// Where a source is in memory, if it is in no register.
-    fn memory(&mut self, src: Src) -> Option<RegMem> {
-        match src {
-            Src::Mem { stream, lag } => Some(self.stream(stream, lag)),
-            Src::Const(at) => Some(Emitter::constant(at)),
-            Src::State(s) => self.state_regs.get(s).is_none().then(|| Emitter::state_slot(s)),
-            Src::Val(v) => {
-                if self.alloc.reg(v).is_some() {
-                    return None;
-                }
-                match self.alloc.slot(v) {
-                    Some(slot) => Some(Emitter::spill_slot(slot)),
-                    None => self.alloc.remat(v).and_then(|s| if s == src { None } else { self.memory(s) }),
-                }
-            }
-        }
+    fn memory(&mut self, src: Src) -> Result<Option<RegMem>, EmitError> {
+        Ok(match src {
+            Src::Mem { stream, lag } => Some(self.stream(stream, lag)?),
+            Src::Const(at) => Some(Emitter::constant(at)?),
+            Src::State(s) if self.state_regs.get(s).is_some() => None,
+            Src::State(s) => Some(Emitter::state_slot(s)?),
+            Src::Val(v) if self.alloc.reg(v).is_some() => None,
+            Src::Val(v) => match (self.alloc.slot(v), self.alloc.remat(v)) {
+                (Some(slot), _) => Some(Emitter::spill_slot(slot)?),
+                (None, Some(Src::Mem { stream, lag })) => Some(self.stream(stream, lag)?),
+                (None, _) => return Err(EmitError::Lost(v)),
+            },
+            Src::None => return Err(EmitError::NoOperand),
+        })
     }
 
     /// A source in a register.
-    pub(super) fn register(&mut self, src: Src) -> Reg {
+    pub(super) fn register(&mut self, src: Src) -> Result<Reg, EmitError> {
         if let Some(reg) = self.in_register(src) {
             self.alloc.lock(reg);
-            return reg;
+            return Ok(reg);
         }
-        let reg = self.take();
-        if let Some(operand) = self.memory(src) {
-            for h in self.halves() {
-                let form = self.form();
-                self.asm.vmov_load(form, reg + 8 * h, Emitter::half(operand, h));
-            }
+        let reg = self.take()?;
+        let operand = self.memory(src)?.ok_or(EmitError::NoOperand)?;
+        for h in self.halves() {
+            let form = self.form();
+            self.asm.vmov_load(form, reg + 8 * h, Emitter::half(operand, h));
         }
         if let Src::Val(v) = src {
-            self.alloc.assign(reg, v);
+            self.alloc.assign(reg, v)?;
         }
-        reg
+        Ok(reg)
     }
 
     fn in_register(&self, src: Src) -> Option<Reg> {
@@ -386,128 +376,155 @@ impl<'i> Emitter<'i> {
 
     /// A source as the last operand: in memory where it is not needed in a register afterwards. A scalar bitwise instruction
     /// reads 128 bits, so that only constants may be memory operands of it.
-    fn operand(&mut self, at: usize, src: Src, bitwise: bool) -> RegMem {
+    fn operand(&mut self, at: usize, src: Src, bitwise: bool) -> Result<RegMem, EmitError> {
         let too_short = bitwise && self.width == Width::One && !matches!(src, Src::Const(_));
         let live = matches!(src, Src::Val(v) if self.alloc.is_live_after(v, at));
-        if too_short || live || self.in_register(src).is_some() {
-            return RegMem::Reg(self.register(src));
+        if !too_short && !live && let Some(operand) = self.memory(src)? {
+            return Ok(operand);
         }
-        match self.memory(src) {
-            Some(operand) => operand,
-            None => RegMem::Reg(self.register(src)),
-        }
+        Ok(RegMem::Reg(self.register(src)?))
     }
 
     /// The register of a result. Unless `keep`, it may be that of a source whose last use this is; sources that are still read
     /// after the result is first written have to be kept.
-    pub(super) fn target(&mut self, at: usize, to: usize, keep: bool) -> Reg {
+    pub(super) fn target(&mut self, at: usize, to: usize, keep: bool) -> Result<Reg, EmitError> {
         if !keep {
             self.alloc.unlock_all();
-            self.alloc.release(at);
+            self.alloc.release(at)?;
         }
-        let reg = self.take();
-        self.alloc.assign(reg, to);
-        reg
+        let reg = self.take()?;
+        self.alloc.assign(reg, to)?;
+        Ok(reg)
     }
 
-    /// Two sources and a result, half by half.
+    /// Two sources and a result, half by half; the second source may be in memory. A stream may be addressed through RAX, which
+    /// holds only the latest: registers first, memory last.
     fn two(
         &mut self,
-        at: usize,
-        to: usize,
+        (at, to): (usize, usize),
         [a, b]: [Src; 2],
-        second: SecondOperand,
-        emit: impl Fn(&mut Assembler, HalfOperands),
-    ) {
-        // A stream may be addressed through RAX, which holds only the latest: registers first, memory last.
-        let x = self.register(a);
-        let y = match second {
-            SecondOperand::Reg => RegMem::Reg(self.register(b)),
-            SecondOperand::Bitwise => self.operand(at, b, true),
-            SecondOperand::RegMem => self.operand(at, b, false),
-        };
-        let to = self.target(at, to, false);
+        bitwise: bool,
+        emit: impl Fn(&mut Assembler, HalfOperands<RegMem>),
+    ) -> Result<(), EmitError> {
+        let x = self.register(a)?;
+        let y = self.operand(at, b, bitwise)?;
+        let to = self.target(at, to, false)?;
         let scratch = self.scratch();
         for h in self.halves() {
             let (to, x, scratch) = (to + 8 * h, x + 8 * h, scratch + 8 * h);
             emit(&mut self.asm, HalfOperands { to, x, y: Emitter::half(y, h), scratch });
         }
+        Ok(())
     }
 
-    fn op(&mut self, at: usize, to: usize, op: Opcode, [a, b, c]: [Src; 3]) {
-        let (one, zero) = (self.constant_of(1.0), self.constant_of(0.0));
+    /// The same with both sources in registers.
+    fn two_regs(
+        &mut self,
+        (at, to): (usize, usize),
+        [a, b]: [Src; 2],
+        emit: impl Fn(&mut Assembler, HalfOperands<Reg>),
+    ) -> Result<(), EmitError> {
+        let (x, y) = (self.register(a)?, self.register(b)?);
+        let to = self.target(at, to, false)?;
+        let scratch = self.scratch();
+        for h in self.halves() {
+            let (to, x, y, scratch) = (to + 8 * h, x + 8 * h, y + 8 * h, scratch + 8 * h);
+            emit(&mut self.asm, HalfOperands { to, x, y, scratch });
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, at: usize, to: usize, op: Opcode, [a, b, c]: [Src; 3]) -> Result<(), EmitError> {
         let (form, bitwise) = (self.form(), self.bitwise_form());
+        let place = (at, to);
         match op {
             Opcode::Arith(arith) => {
                 let commutes = matches!(arith, Arith::Add | Arith::Mul);
                 let swap = commutes && self.in_register(a).is_none() && self.in_register(b).is_some();
                 // The order decides which of two NaNs comes out, and nothing else.
                 let sources = if swap { [b, a] } else { [a, b] };
-                self.two(at, to, sources, SecondOperand::RegMem, |asm, r| {
-                    asm.varith(arith, form, r.to, r.x, r.y);
-                });
+                self.two(place, sources, false, |asm, r| asm.varith(arith, form, r.to, r.x, r.y))
             }
             Opcode::Bitwise(op) => {
-                self.two(at, to, [a, b], SecondOperand::Bitwise, |asm, r| {
-                    asm.vbitwise(op, bitwise, r.to, r.x, r.y);
-                });
+                self.two(place, [a, b], true, |asm, r| asm.vbitwise(op, bitwise, r.to, r.x, r.y))
             }
-            Opcode::Predicate(compare) => self.two(at, to, [a, b], SecondOperand::RegMem, |asm, r| {
-                asm.vcmp(compare.into(), form, r.to, r.x, r.y);
-                asm.vand(bitwise, r.to, r.to, one);
-            }),
-            Opcode::Logical(op) => self.two(at, to, [b, a], SecondOperand::Reg, |asm, r| {
-                asm.vcmp(Predicate::Ne, form, r.scratch, r.y_reg(), zero);
-                asm.vcmp(Predicate::Ne, form, r.to, r.x, zero);
-                asm.vbitwise(op, bitwise, r.to, r.to, RegMem::Reg(r.scratch));
-                asm.vand(bitwise, r.to, r.to, one);
-            }),
+            Opcode::Predicate(compare) => {
+                let one = self.constant_of(1)?;
+                self.two(place, [a, b], false, |asm, r| {
+                    asm.vcmp(compare.into(), form, r.to, r.x, r.y);
+                    asm.vand(bitwise, r.to, r.to, one);
+                })
+            }
+            Opcode::Logical(op) => {
+                let (one, zero) = (self.constant_of(1)?, self.constant_of(0)?);
+                self.two_regs(place, [b, a], |asm, r| {
+                    asm.vcmp(Predicate::Ne, form, r.scratch, r.y, zero);
+                    asm.vcmp(Predicate::Ne, form, r.to, r.x, zero);
+                    asm.vbitwise(op, bitwise, r.to, r.to, RegMem::Reg(r.scratch));
+                    asm.vand(bitwise, r.to, r.to, one);
+                })
+            }
             // All bits are a NaN.
-            Opcode::NanMinMax(op) => self.two(at, to, [a, b], SecondOperand::RegMem, |asm, r| {
+            Opcode::NanMinMax(op) => self.two(place, [a, b], false, |asm, r| {
                 asm.vcmp(Predicate::Unordered, form, r.scratch, r.x, r.y);
                 asm.vminmax(op, form, r.to, r.x, r.y);
                 asm.vor(bitwise, r.to, r.to, RegMem::Reg(r.scratch));
             }),
-            Opcode::Div0 => self.two(at, to, [a, b], SecondOperand::Reg, |asm, r| {
-                asm.vcmp(Predicate::Ne, form, r.scratch, r.y_reg(), zero);
-                asm.vdiv(form, r.to, r.x, r.y);
-                asm.vand(bitwise, r.to, r.to, RegMem::Reg(r.scratch));
-            }),
-            Opcode::Select => self.select(at, to, [a, b, c], Some(zero)),
-            Opcode::Blend => self.select(at, to, [a, b, c], None),
-            Opcode::Mask(compare) => self.two(at, to, [a, b], SecondOperand::RegMem, |asm, r| {
+            Opcode::Div0 => {
+                let zero = self.constant_of(0)?;
+                self.two_regs(place, [a, b], |asm, r| {
+                    asm.vcmp(Predicate::Ne, form, r.scratch, r.y, zero);
+                    asm.vdiv(form, r.to, r.x, RegMem::Reg(r.y));
+                    asm.vand(bitwise, r.to, r.to, RegMem::Reg(r.scratch));
+                })
+            }
+            Opcode::Select => {
+                let zero = self.constant_of(0)?;
+                self.select(place, [a, b, c], Some(zero))
+            }
+            Opcode::Blend => self.select(place, [a, b, c], None),
+            Opcode::Mask(compare) => self.two(place, [a, b], false, |asm, r| {
                 asm.vcmp(compare.into(), form, r.to, r.x, r.y);
             }),
             Opcode::Sqrt => {
-                self.two(at, to, [a, a], SecondOperand::Reg, |asm, r| asm.vsqrt(form, r.to, r.y, r.x));
+                self.two_regs(place, [a, a], |asm, r| asm.vsqrt(form, r.to, RegMem::Reg(r.y), r.x))
             }
             Opcode::Round(towards) => {
-                self.two(at, to, [a, a], SecondOperand::Reg, |asm, r| asm.vround(form, r.to, r.x, towards));
+                self.two_regs(place, [a, a], |asm, r| asm.vround(form, r.to, r.x, towards))
             }
-            Opcode::Sign => self.two(at, to, [a, a], SecondOperand::Reg, |asm, r| {
-                asm.vcmp(Predicate::Gt, form, r.scratch, r.x, zero);
-                asm.vcmp(Predicate::Lt, form, r.to, r.x, zero);
-                asm.vand(bitwise, r.scratch, r.scratch, one);
-                asm.vand(bitwise, r.to, r.to, one);
-                asm.vsub(form, r.to, r.scratch, RegMem::Reg(r.to));
-            }),
-            Opcode::Scan(scan) => self.scan(at, to, scan, [a, b]),
+            Opcode::Sign => {
+                let (one, zero) = (self.constant_of(1)?, self.constant_of(0)?);
+                self.two_regs(place, [a, a], |asm, r| {
+                    asm.vcmp(Predicate::Gt, form, r.scratch, r.x, zero);
+                    asm.vcmp(Predicate::Lt, form, r.to, r.x, zero);
+                    asm.vand(bitwise, r.scratch, r.scratch, one);
+                    asm.vand(bitwise, r.to, r.to, one);
+                    asm.vsub(form, r.to, r.scratch, RegMem::Reg(r.to));
+                })
+            }
+            Opcode::Scan(scan) => self.scan(place, scan, [a, b]),
             Opcode::Copy => {
-                let from = self.register(a);
-                let to = self.target(at, to, false);
+                let from = self.register(a)?;
+                let to = self.target(at, to, false)?;
                 for h in self.halves().filter(|_| to != from) {
                     self.asm.vmovapd(form, to + 8 * h, from + 8 * h);
                 }
+                Ok(())
             }
-            Opcode::Load => {}
+            Opcode::Load => Ok(()),
         }
     }
 
     /// `yes` where the condition is not 0, else `no`; without a `zero` the condition is a mask.
-    fn select(&mut self, at: usize, to: usize, [mask, yes, no]: [Src; 3], zero: Option<RegMem>) {
-        let (no, mask) = (self.register(no), self.register(mask));
-        let yes = self.operand(at, yes, true);
-        let to = self.target(at, to, false);
+    fn select(
+        &mut self,
+        (at, to): (usize, usize),
+        [mask, yes, no]: [Src; 3],
+        zero: Option<RegMem>,
+    ) -> Result<(), EmitError> {
+        let (no, mask) = (self.register(no)?, self.register(mask)?);
+        let yes = self.operand(at, yes, true)?;
+        let to = self.target(at, to, false)?;
         let (form, scratch) = (self.form(), self.scratch());
         for h in self.halves() {
             let (mut mask, scratch) = (mask + 8 * h, scratch + 8 * h);
@@ -517,5 +534,6 @@ impl<'i> Emitter<'i> {
             }
             self.asm.vblendv(form, to + 8 * h, no + 8 * h, Emitter::half(yes, h), mask);
         }
+        Ok(())
     }
 }

@@ -6,12 +6,16 @@
 
 use super::{
     Form, Gpr, R15, RAX, RCX, RegMem,
-    emit::{Emitter, MemoryHints, STREAM_REGS, TABLE, Width},
+    emit::{Emitter, STREAM_REGS, TABLE, table_offset},
 };
-use crate::jit::{args::ARG_STREAMS, ir::Ir, regalloc::Reg};
+use crate::jit::{
+    args::ARG_STREAMS,
+    error::EmitError,
+    ir::Ir,
+    regalloc::Reg,
+    target::{ColumnStreams, MAX_ROUND_BARS, MemoryHints, Width},
+};
 
-/// Bars of a round, at most: some cache lines of every series.
-pub(crate) const MAX_ROUND_BARS: usize = 32;
 /// Results from which on a round is that long. Chosen by measurement: with several results, memory likes columns that are
 /// written some lines at a time; with fewer it is better to overlap loading, computing and storing, a line per round.
 const LONG_ROUND_RESULTS: usize = 3;
@@ -34,42 +38,36 @@ const EARLY: [Reg; 4] = [0, 1, 2, 3];
 const LATE: [Reg; 4] = [8, 9, 10, 11];
 const TEMP: [Reg; 2] = [7, 15];
 
-/// Streams whose pointers are in registers; one register is taken for the column offset.
-pub(in crate::jit) const MAX_ADVANCING: usize = STREAM_REGS.len() - 1;
-
-/// Streams that are loaded from columns and stored to them.
-#[derive(Debug, Clone, Default)]
-pub(in crate::jit) struct ColumnStreams {
-    /// Streams that are interleaved from columns of bars.
-    pub(in crate::jit) inputs: Vec<usize>,
-    /// Streams that are deinterleaved to results, in the order of the plan's outputs.
-    pub(in crate::jit) results: Vec<usize>,
-    /// Which streams are read some bars later and advance; the others reuse the same few rows.
-    pub(in crate::jit) advancing: Vec<bool>,
-}
+/// Streams whose pointers are in registers: one register is taken for the column offset.
+pub(in crate::jit) const MAX_ADVANCING: Option<usize> = Some(ADVANCING_REGS);
+const ADVANCING_REGS: usize = STREAM_REGS.len() - 1;
 
 /// Machine code of a loop that is the whole plan. The table has eight pointers for every column after those of the streams:
 /// first the bars', then the results'. With `nontemporal` stores, results are aligned to cache lines.
-pub(in crate::jit) fn emit(ir: &Ir, columns: &ColumnStreams, nontemporal: bool) -> Vec<u8> {
-    let mut emitter = Emitter::new(ir, Width::Eight, ROW_BYTES as usize, MemoryHints::default());
-    emitter.stream_regs = MAX_ADVANCING;
+pub(in crate::jit) fn emit_columns(
+    ir: &Ir,
+    columns: &ColumnStreams,
+    nontemporal: bool,
+) -> Result<Vec<u8>, EmitError> {
+    let mut emitter = Emitter::new(ir, Width::Eight, ROW_BYTES as usize, MemoryHints::default())?;
+    emitter.stream_regs = ADVANCING_REGS;
     emitter.column_loop(columns, nontemporal)
 }
 
 impl Emitter<'_> {
-    fn column_loop(&mut self, streams: &ColumnStreams, nontemporal: bool) -> Vec<u8> {
+    fn column_loop(&mut self, streams: &ColumnStreams, nontemporal: bool) -> Result<Vec<u8>, EmitError> {
         let long = streams.results.len() >= LONG_ROUND_RESULTS;
         let bars = if long { MAX_ROUND_BARS as i32 } else { TRANSPOSED_BARS };
         let prefetch = streams.inputs.len().max(streams.results.len()) > HARDWARE_PREFETCHED;
-        self.body();
+        self.body()?;
         let body = std::mem::take(&mut self.asm.code);
-        self.prologue();
+        self.prologue()?;
         self.asm.xor_zero(COLUMN);
         let outer = self.asm.code.len();
         let columns = ARG_STREAMS + self.ir.streams.len();
         for (column, stream) in streams.inputs.iter().enumerate() {
             for half in 0..2 {
-                self.lines(bars, |m| m.interleave(*stream, columns + 8 * column, half, prefetch));
+                self.lines(bars, |m| m.interleave(*stream, columns + 8 * column, half, prefetch))?;
             }
         }
         self.asm.xor_zero(RCX);
@@ -77,12 +75,12 @@ impl Emitter<'_> {
         self.asm.code.extend(body);
         self.asm.add(RCX, ROW_BYTES);
         self.asm.cmp(RCX, ROW_BYTES * bars);
-        self.asm.jb(inner);
+        self.asm.jb(inner)?;
         for (column, stream) in streams.results.iter().enumerate() {
             for half in 0..2 {
                 self.lines(bars, |m| {
                     m.deinterleave(*stream, columns + 8 * (streams.inputs.len() + column), half, nontemporal)
-                });
+                })?;
             }
         }
         for (pointer, _) in STREAM_REGS.iter().zip(&streams.advancing).filter(|(_, advancing)| **advancing) {
@@ -90,35 +88,46 @@ impl Emitter<'_> {
         }
         self.asm.add(COLUMN, LINE_BYTES / TRANSPOSED_BARS * bars);
         self.asm.cmp_rsi(COLUMN);
-        self.asm.jb(outer);
+        self.asm.jb(outer)?;
         self.epilogue()
     }
 
     /// Emits `transpose` for every line of a round: once, or as a loop.
-    fn lines(&mut self, bars: i32, transpose: impl FnOnce(&mut Self)) {
+    fn lines(
+        &mut self,
+        bars: i32,
+        transpose: impl FnOnce(&mut Self) -> Result<(), EmitError>,
+    ) -> Result<(), EmitError> {
         self.asm.xor_zero(RCX);
         if bars == TRANSPOSED_BARS {
             return transpose(self);
         }
         let top = self.asm.code.len();
-        transpose(self);
+        transpose(self)?;
         self.asm.add(COLUMN, LINE_BYTES);
         self.asm.add(RCX, ROWS_BYTES);
         self.asm.cmp(RCX, ROW_BYTES * bars);
-        self.asm.jb(top);
+        self.asm.jb(top)?;
         self.asm.sub(COLUMN, LINE_BYTES / TRANSPOSED_BARS * bars);
+        Ok(())
     }
 
     /// Half a row of these bars.
-    fn row(&mut self, stream: usize, row: i32, half: i32) -> RegMem {
-        let RegMem::Stream { base, .. } = self.stream(stream, 0) else { return RegMem::Reg(0) };
-        RegMem::Stream { base, disp: ROW_BYTES * row + VECTOR_BYTES * half }
+    fn row(&mut self, stream: usize, row: i32, half: usize) -> Result<RegMem, EmitError> {
+        let base = self.stream_base(stream)?;
+        Ok(RegMem::Stream { base, disp: ROW_BYTES * row + VECTOR_BYTES * half as i32 })
     }
 
     /// Four series' bars from their columns to rows; later ones are prefetched.
-    fn interleave(&mut self, stream: usize, columns: usize, half: i32, prefetch: bool) {
+    fn interleave(
+        &mut self,
+        stream: usize,
+        columns: usize,
+        half: usize,
+        prefetch: bool,
+    ) -> Result<(), EmitError> {
         for ((lane, early), late) in (4 * half..).zip(EARLY).zip(LATE) {
-            self.lane(columns, lane);
+            self.lane(columns + lane)?;
             let at = |disp: i32| RegMem::Column { base: RAX, disp };
             self.asm.vmov_load(Form::Packed, early, at(0));
             self.asm.vmov_load(Form::Packed, late, at(VECTOR_BYTES));
@@ -128,25 +137,32 @@ impl Emitter<'_> {
         }
         for (first, four) in [(0, EARLY), (4, LATE)] {
             for (row, reg) in (first..).zip(self.transpose(four)) {
-                let operand = self.row(stream, row, half);
+                let operand = self.row(stream, row, half)?;
                 self.asm.vmov_store(Form::Packed, reg, operand);
             }
         }
+        Ok(())
     }
 
     /// Four series' results from rows to their columns.
-    fn deinterleave(&mut self, stream: usize, columns: usize, half: i32, nontemporal: bool) {
+    fn deinterleave(
+        &mut self,
+        stream: usize,
+        columns: usize,
+        half: usize,
+        nontemporal: bool,
+    ) -> Result<(), EmitError> {
         let mut transposed = [EARLY, LATE];
         for (first, four) in [0, 4].into_iter().zip(&mut transposed) {
             for (row, reg) in (first..).zip(*four) {
-                let operand = self.row(stream, row, half);
+                let operand = self.row(stream, row, half)?;
                 self.asm.vmov_load(Form::Packed, reg, operand);
             }
             *four = self.transpose(*four);
         }
         let [early, late] = transposed;
         for ((lane, early), late) in (4 * half..).zip(early).zip(late) {
-            self.lane(columns, lane);
+            self.lane(columns + lane)?;
             for (disp, reg) in [(0, early), (VECTOR_BYTES, late)] {
                 let operand = RegMem::Column { base: RAX, disp };
                 match nontemporal {
@@ -155,12 +171,13 @@ impl Emitter<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// A lane's column pointer into RAX.
-    fn lane(&mut self, columns: usize, lane: i32) {
-        let at = i32::try_from(columns).unwrap_or(0) + lane;
-        self.asm.mov_load(RAX, TABLE, 8 * at);
+    fn lane(&mut self, column: usize) -> Result<(), EmitError> {
+        self.asm.mov_load(RAX, TABLE, table_offset(column)?);
+        Ok(())
     }
 
     /// 4x4 transpose; the registers of the four columns.
