@@ -28,6 +28,9 @@ pub(crate) mod guard;
 mod ir;
 mod liveness;
 mod partition;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+mod property;
 mod regalloc;
 pub(crate) mod stats;
 pub(crate) mod switch;
