@@ -5,7 +5,7 @@
 //!         ──► IR: SSA values, streams, constants, states             ir.rs, ir/
 //!         ──► verified                                               verify.rs
 //!         ──► registers                                              regalloc.rs
-//!         ──► machine code: x86-64 (AVX2)                            target.rs, x64.rs, x64/
+//!         ──► machine code: x86-64 (AVX2), AArch64 (NEON)            target.rs, x64.rs, x64/, aarch64.rs, aarch64/
 //!         ──► executable pages (W^X)                                 exec_memory.rs
 //!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs
 //!   what was compiled, what was not and why                          stats.rs, guard.rs, switch.rs, error.rs
@@ -19,6 +19,9 @@
 //! is an error, never a number. [`JitProgram::compile`] handles it once. `GPUFORGE_JIT=off|on|require` is the switch
 //! ([`switch::JitSwitch`]): `require` turns every fallback into a panic, so that a test run cannot pass without the JIT.
 
+#[cfg(any(target_arch = "aarch64", test))]
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "its encoder is tested on every target"))]
+mod aarch64;
 mod args;
 mod error;
 mod exec_memory;
@@ -36,6 +39,8 @@ pub(crate) mod stats;
 pub(crate) mod switch;
 mod target;
 mod verify;
+#[cfg(any(not(target_arch = "aarch64"), test))]
+#[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "its encoder is tested on every target"))]
 mod x64;
 
 use std::{

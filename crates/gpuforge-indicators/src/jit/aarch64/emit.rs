@@ -1,0 +1,574 @@
+//! AArch64 emitter: the IR of a fused loop into machine code, one loop over the bars of a block.
+//!
+//! Values live in the registers that [`RegAlloc`] gives them; the first states are pinned to registers of their own for the
+//! whole loop. SIMD code keeps eight doubles in a group of four registers, `r`, `r + 7`, `r + 14` and `r + 21`; scalar code one
+//! double in one register. Instructions have no memory operands: a value that is read once from memory goes through scratch
+//! registers, two at a time, and a constant through one, the same for the whole group. Stream pointers advance with the bars,
+//! so that offsets are immediates.
+//!
+//! | registers | use |
+//! |---|---|
+//! | x0, x1 | argument block, bytes to walk over |
+//! | x2, x3, x4 | constants, states, bytes done |
+//! | x6 to x15 | pointers of the first streams |
+//! | x16, x17 | an address that is no immediate away, a pointer of a further stream |
+//! | v0 to v27 | values, states |
+//! | v28, v29 | operand from memory, or a constant second operand (v29) |
+//! | v30 | mask or temporary of one instruction |
+//! | v31 | constant first operand, the constant 1, or a second temporary |
+
+use super::{Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X16, X17};
+use crate::jit::{
+    args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, CONST_BYTES, STATE_BYTES},
+    error::EmitError,
+    guard,
+    ir::{Bitwise, Compare, Inst, Ir, Opcode, Src},
+    regalloc::{Reg, RegAlloc},
+    target::{MemoryHints, Width},
+};
+
+const TABLE: Gpr = X0;
+const END: Gpr = X1;
+const CONSTS: Gpr = X2;
+const STATES: Gpr = X3;
+const DONE: Gpr = X4;
+/// Registers that hold stream pointers; the pointers of further streams are loaded from the table at each use.
+const STREAM_REGS: [Gpr; 10] =
+    [Gpr(6), Gpr(7), Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
+const ADDRESS: Gpr = X16;
+const POINTER: Gpr = X17;
+/// Scratch registers.
+const MEMORY: [Reg; 2] = [28, 29];
+const TEMP: Reg = 30;
+const EXTRA: Reg = 31;
+/// Groups of four registers, and the distance of the registers of a group.
+const GROUPS: usize = 7;
+const STRIDE: Reg = 7;
+/// Registers of scalar code.
+const SCALARS: usize = 28;
+/// States that are pinned, of SIMD and of scalar code.
+const PINNED: usize = 3;
+const PINNED_SCALARS: usize = 12;
+/// Pairs of callee-saved registers: of `v8` to `v15` the lower halves.
+const CALLEE_SAVED: [[Reg; 2]; 4] = [[8, 9], [10, 11], [12, 13], [14, 15]];
+const SAVED_BYTES: i64 = 64;
+
+/// Machine code of a fused loop. `bar_stride` is the distance of two bars in a stream, in bytes.
+pub(in crate::jit) fn emit<'i>(
+    ir: &'i Ir,
+    width: Width,
+    bar_stride: usize,
+    hints: MemoryHints<'i>,
+) -> Result<Vec<u8>, EmitError> {
+    Emitter::new(ir, width, bar_stride, hints)?.function()
+}
+
+/// Emits one loop.
+struct Emitter<'i> {
+    asm: Assembler,
+    ir: &'i Ir,
+    width: Width,
+    /// Bytes from a bar to the one before, in every stream.
+    bar_stride: usize,
+    hints: MemoryHints<'i>,
+    alloc: RegAlloc,
+    /// Registers of the first states.
+    state_regs: Vec<Reg>,
+}
+
+/// Where something is in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Location {
+    Stream { stream: usize, lag: usize },
+    Fixed { base: Gpr, offset: usize },
+}
+
+/// A source of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operand {
+    /// A register for each part of the group.
+    Group(Reg),
+    /// One register for all of them: a constant.
+    Same(Reg),
+    /// In memory, read once.
+    Memory(Location),
+}
+
+/// Registers of one part of an operation.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    to: Reg,
+    x: Reg,
+    y: Reg,
+}
+
+/// Bytes of an entry of a table.
+fn offset(what: &'static str, at: usize, bytes: usize) -> Result<i64, EmitError> {
+    at.checked_mul(bytes).and_then(|x| i64::try_from(x).ok()).ok_or(EmitError::Range { what, value: at })
+}
+
+impl<'i> Emitter<'i> {
+    fn new(
+        ir: &'i Ir,
+        width: Width,
+        bar_stride: usize,
+        hints: MemoryHints<'i>,
+    ) -> Result<Emitter<'i>, EmitError> {
+        if !ir.scans.is_empty() {
+            return Err(EmitError::Unsupported("a prefix scan"));
+        }
+        let (registers, max_states) = match width {
+            Width::Eight => (GROUPS, PINNED),
+            Width::One => (SCALARS, PINNED_SCALARS),
+        };
+        let pinned = ir.states.len().min(max_states);
+        Ok(Emitter {
+            asm: Assembler::default(),
+            ir,
+            width,
+            bar_stride,
+            hints,
+            alloc: RegAlloc::new(ir, registers - pinned)?,
+            state_regs: (1..=pinned).map(|s| (registers - s) as Reg).collect(),
+        })
+    }
+
+    fn form(&self) -> Form {
+        if self.width == Width::Eight { Form::Vector } else { Form::Scalar }
+    }
+
+    /// The registers of a group, from its first one on.
+    fn group(&self, reg: Reg) -> impl Iterator<Item = Reg> + use<> {
+        let parts = if self.width == Width::Eight { 4 } else { 1 };
+        (0..parts).map(move |part| reg + STRIDE * part)
+    }
+
+    fn function(&mut self) -> Result<Vec<u8>, EmitError> {
+        // The body first: the prologue reserves the stack that it spills to.
+        self.body()?;
+        let body = std::mem::take(&mut self.asm.code);
+        let stack = offset("spill slot", self.alloc.spills(), STATE_BYTES)?;
+        self.prologue(stack)?;
+        self.asm.mov_zero(DONE);
+        let top = self.asm.code.len();
+        self.asm.code.extend(body);
+        let step = if self.width == Width::Eight { 64 } else { 8 };
+        for pointer in STREAM_REGS.iter().take(self.ir.streams.len()) {
+            self.asm.add_imm(*pointer, *pointer, step)?;
+        }
+        self.asm.add_imm(DONE, DONE, step)?;
+        self.asm.cmp(DONE, END);
+        self.asm.b_lo(top)?;
+        self.epilogue(stack)
+    }
+
+    /// Saves registers, reserves the spill slots of the body, loads pointers and states.
+    fn prologue(&mut self, stack: i64) -> Result<(), EmitError> {
+        self.asm.add_imm(SP, SP, -SAVED_BYTES)?;
+        for (pair, at) in CALLEE_SAVED.into_iter().zip((0..).step_by(16)) {
+            self.asm.stp_d(pair, SP, at)?;
+        }
+        if stack > 0 {
+            self.asm.add_imm(SP, SP, -stack)?;
+        }
+        self.pointer(CONSTS, ARG_CONSTS)?;
+        self.pointer(STATES, ARG_STATES)?;
+        for (stream, to) in STREAM_REGS.iter().enumerate().take(self.ir.streams.len()) {
+            self.pointer(*to, ARG_STREAMS + stream)?;
+        }
+        for (state, reg) in self.state_regs.clone().into_iter().enumerate() {
+            self.load(reg, Emitter::state_slot(state)?)?;
+        }
+        Ok(())
+    }
+
+    /// Stores the states and restores registers; the finished code.
+    fn epilogue(&mut self, stack: i64) -> Result<Vec<u8>, EmitError> {
+        for (state, reg) in self.state_regs.clone().into_iter().enumerate() {
+            self.store(reg, Emitter::state_slot(state)?, false)?;
+        }
+        if stack > 0 {
+            self.asm.add_imm(SP, SP, stack)?;
+        }
+        for (pair, at) in CALLEE_SAVED.into_iter().zip((0..).step_by(16)) {
+            self.asm.ldp_d(pair, SP, at)?;
+        }
+        self.asm.add_imm(SP, SP, SAVED_BYTES)?;
+        self.asm.ret();
+        Ok(std::mem::take(&mut self.asm.code))
+    }
+
+    /// A pointer of the argument block.
+    fn pointer(&mut self, to: Gpr, at: usize) -> Result<(), EmitError> {
+        self.asm.ldr_x(to, TABLE, offset("pointer", at, size_of::<*mut f64>())?)
+    }
+
+    fn state_slot(state: usize) -> Result<Location, EmitError> {
+        offset("state", state, STATE_BYTES)?;
+        Ok(Location::Fixed { base: STATES, offset: state * STATE_BYTES })
+    }
+
+    fn spill_slot(slot: usize) -> Result<Location, EmitError> {
+        offset("spill slot", slot, STATE_BYTES)?;
+        Ok(Location::Fixed { base: SP, offset: slot * STATE_BYTES })
+    }
+
+    /// An address as a register and an offset that the loads and stores of a group can have. Valid until the next one.
+    fn address(&mut self, location: Location) -> Result<(Gpr, i64), EmitError> {
+        let (base, at) = match location {
+            Location::Fixed { base, offset: at } => (base, offset("byte", at, 1)?),
+            Location::Stream { stream, .. } if stream >= self.ir.streams.len() => {
+                return Err(EmitError::Missing { what: "stream", at: stream });
+            }
+            Location::Stream { stream, lag } => {
+                let lag = if lag > 1 && guard::is_planted() { lag - 1 } else { lag };
+                let at = -offset("lag", lag, self.bar_stride)?;
+                match STREAM_REGS.get(stream) {
+                    Some(base) => (*base, at),
+                    None => {
+                        self.pointer(POINTER, ARG_STREAMS + stream)?;
+                        self.asm.add(POINTER, POINTER, DONE);
+                        (POINTER, at)
+                    }
+                }
+            }
+        };
+        let fits = match self.width {
+            Width::Eight => Assembler::is_pair_offset(at),
+            // Both `ldur` and the scaled `ldr` reach this far.
+            Width::One => (-256..32760).contains(&at),
+        };
+        if fits {
+            return Ok((base, at));
+        }
+        self.asm.add_imm(ADDRESS, base, at)?;
+        Ok((ADDRESS, 0))
+    }
+
+    /// A group from memory.
+    fn load(&mut self, to: Reg, from: Location) -> Result<(), EmitError> {
+        let (base, at) = self.address(from)?;
+        match self.width {
+            Width::Eight => {
+                self.asm.ldp([to, to + STRIDE], base, at)?;
+                self.asm.ldp([to + 2 * STRIDE, to + 3 * STRIDE], base, at + 2 * VECTOR_BYTES)
+            }
+            Width::One => self.asm.ldr(Form::Scalar, to, base, at),
+        }
+    }
+
+    /// A group to memory.
+    fn store(&mut self, from: Reg, to: Location, nontemporal: bool) -> Result<(), EmitError> {
+        let (base, at) = self.address(to)?;
+        let pairs = [[from, from + STRIDE], [from + 2 * STRIDE, from + 3 * STRIDE]];
+        match self.width {
+            Width::Eight => pairs.into_iter().zip([at, at + 2 * VECTOR_BYTES]).try_for_each(|(pair, at)| {
+                if nontemporal { self.asm.stnp(pair, base, at) } else { self.asm.stp(pair, base, at) }
+            }),
+            Width::One => self.asm.str(Form::Scalar, from, base, at),
+        }
+    }
+
+    /// A constant into one register.
+    fn constant(&mut self, to: Reg, at: usize) -> Result<(), EmitError> {
+        if at >= self.ir.consts.len() {
+            return Err(EmitError::Missing { what: "constant", at });
+        }
+        self.asm.ldr(Form::Vector, to, CONSTS, offset("constant", at, CONST_BYTES)?)
+    }
+
+    /// One iteration of the loop.
+    fn body(&mut self) -> Result<(), EmitError> {
+        for pointer in 0..self.hints.prefetch {
+            self.pointer(POINTER, ARG_STREAMS + self.ir.streams.len() + pointer)?;
+            self.asm.add(POINTER, POINTER, DONE);
+            self.asm.prfm_l2(POINTER);
+        }
+        for (at, inst) in self.ir.insts.iter().enumerate() {
+            self.alloc.unlock_all();
+            match *inst {
+                Inst::Op { op: Opcode::Load, .. } => {}
+                Inst::Op { to, op, from } => self.op((at, to), op, from)?,
+                Inst::Store { stream, val } => {
+                    let reg = self.register(val)?;
+                    let nontemporal = self.hints.nontemporal.get(stream) == Some(&true);
+                    self.store(reg, Location::Stream { stream, lag: 0 }, nontemporal)?;
+                }
+                Inst::SetState { state, val } => {
+                    let reg = self.register(val)?;
+                    match self.state_regs.get(state).copied() {
+                        Some(to) => self.copy(to, reg),
+                        None => self.store(reg, Emitter::state_slot(state)?, false)?,
+                    }
+                }
+            }
+            self.alloc.release(at)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a group.
+    fn copy(&mut self, to: Reg, from: Reg) {
+        for (to, from) in self.group(to).zip(self.group(from)) {
+            self.asm.mov(to, from);
+        }
+    }
+
+    /// A register that can be written; the value in it is spilled first, if it has to be.
+    fn take(&mut self) -> Result<Reg, EmitError> {
+        let (reg, spill) = self.alloc.take()?;
+        if let Some(slot) = spill {
+            self.store(reg, Emitter::spill_slot(slot)?, false)?;
+        }
+        Ok(reg)
+    }
+
+    fn in_register(&self, src: Src) -> Option<Reg> {
+        match src {
+            Src::Val(v) => self.alloc.reg(v),
+            Src::State(s) => self.state_regs.get(s).copied(),
+            _ => None,
+        }
+    }
+
+    /// Where a source is in memory; it is in no register, and no constant.
+    fn memory(&self, src: Src) -> Result<Location, EmitError> {
+        match src {
+            Src::Mem { stream, lag } => Ok(Location::Stream { stream, lag }),
+            Src::State(s) => Emitter::state_slot(s),
+            Src::Val(v) => match (self.alloc.slot(v), self.alloc.remat(v)) {
+                (Some(slot), _) => Emitter::spill_slot(slot),
+                (None, Some(Src::Mem { stream, lag })) => Ok(Location::Stream { stream, lag }),
+                (None, _) => Err(EmitError::Lost(v)),
+            },
+            Src::Const(_) | Src::None => Err(EmitError::NoOperand),
+        }
+    }
+
+    /// A source in a group of registers.
+    fn register(&mut self, src: Src) -> Result<Reg, EmitError> {
+        if let Some(reg) = self.in_register(src) {
+            self.alloc.lock(reg);
+            return Ok(reg);
+        }
+        let reg = self.take()?;
+        if let Src::Const(at) = src {
+            self.constant(reg, at)?;
+            for part in self.group(reg) {
+                self.asm.mov(part, reg);
+            }
+            return Ok(reg);
+        }
+        let from = self.memory(src)?;
+        self.load(reg, from)?;
+        if let Src::Val(v) = src {
+            self.alloc.assign(reg, v)?;
+        }
+        Ok(reg)
+    }
+
+    /// The first source of an operation: a constant needs one register only.
+    fn first(&mut self, src: Src) -> Result<Operand, EmitError> {
+        match src {
+            Src::Const(at) => {
+                self.constant(EXTRA, at)?;
+                Ok(Operand::Same(EXTRA))
+            }
+            src => Ok(Operand::Group(self.register(src)?)),
+        }
+    }
+
+    /// The second source: also from memory, where it is not needed in a register afterwards.
+    fn second(&mut self, at: usize, src: Src) -> Result<Operand, EmitError> {
+        let live = matches!(src, Src::Val(v) if self.alloc.is_live_after(v, at));
+        if let Src::Const(constant) = src {
+            let [_, to] = MEMORY;
+            self.constant(to, constant)?;
+            return Ok(Operand::Same(to));
+        }
+        if live || self.in_register(src).is_some() {
+            return Ok(Operand::Group(self.register(src)?));
+        }
+        Ok(Operand::Memory(self.memory(src)?))
+    }
+
+    /// The register of a result; it may be that of a source whose last use this is.
+    fn target(&mut self, at: usize, to: usize) -> Result<Reg, EmitError> {
+        self.alloc.unlock_all();
+        self.alloc.release(at)?;
+        let reg = self.take()?;
+        self.alloc.assign(reg, to)?;
+        Ok(reg)
+    }
+
+    /// Emits the parts of an operation of two sources, of which the second may be in memory.
+    fn parts(
+        &mut self,
+        to: Reg,
+        [x, y]: [Operand; 2],
+        emit: impl Fn(&mut Assembler, Part),
+    ) -> Result<(), EmitError> {
+        let of = |operand: Operand, part: u8| match operand {
+            Operand::Group(reg) => Ok(reg + STRIDE * part),
+            Operand::Same(reg) => Ok(reg),
+            Operand::Memory(_) => Err(EmitError::NoOperand),
+        };
+        let Operand::Memory(location) = y else {
+            for (part, to) in (0..).zip(self.group(to)) {
+                emit(&mut self.asm, Part { to, x: of(x, part)?, y: of(y, part)? });
+            }
+            return Ok(());
+        };
+        // Only now: what was emitted since may have used the address registers.
+        let (base, at) = self.address(location)?;
+        if self.width == Width::One {
+            let [y, _] = MEMORY;
+            self.asm.ldr(Form::Scalar, y, base, at)?;
+            emit(&mut self.asm, Part { to, x: of(x, 0)?, y });
+            return Ok(());
+        }
+        for (first, at) in [(0, at), (2, at + 2 * VECTOR_BYTES)] {
+            self.asm.ldp(MEMORY, base, at)?;
+            for (part, y) in (first..).zip(MEMORY) {
+                emit(&mut self.asm, Part { to: to + STRIDE * part, x: of(x, part)?, y });
+            }
+        }
+        Ok(())
+    }
+
+    /// An operation of two sources.
+    fn two(
+        &mut self,
+        (at, to): (usize, usize),
+        [a, b]: [Src; 2],
+        emit: impl Fn(&mut Assembler, Part),
+    ) -> Result<(), EmitError> {
+        let (x, y) = (self.first(a)?, self.second(at, b)?);
+        let to = self.target(at, to)?;
+        self.parts(to, [x, y], emit)
+    }
+
+    /// An operation that needs the extra register: its first source is never a constant's.
+    fn two_extra(
+        &mut self,
+        (at, to): (usize, usize),
+        [a, b]: [Src; 2],
+        emit: impl Fn(&mut Assembler, Part),
+    ) -> Result<(), EmitError> {
+        let (x, y) = (Operand::Group(self.register(a)?), self.second(at, b)?);
+        let to = self.target(at, to)?;
+        self.parts(to, [x, y], emit)
+    }
+
+    fn one(
+        &mut self,
+        place: (usize, usize),
+        a: Src,
+        emit: impl Fn(&mut Assembler, Part),
+    ) -> Result<(), EmitError> {
+        let x = Operand::Group(self.register(a)?);
+        let to = self.target(place.0, place.1)?;
+        self.parts(to, [x, x], emit)
+    }
+
+    fn op(&mut self, place: (usize, usize), op: Opcode, [a, b, c]: [Src; 3]) -> Result<(), EmitError> {
+        let form = self.form();
+        match op {
+            Opcode::Arith(op) => self.two(place, [a, b], |asm, r| asm.farith(op, form, r.to, r.x, r.y)),
+            Opcode::Bitwise(op) => self.two(place, [a, b], |asm, r| asm.bitwise(op, r.to, r.x, r.y)),
+            Opcode::Mask(test) => self.two(place, [a, b], |asm, r| {
+                asm.fcm(test, r.to, r.x, r.y);
+                if test == Compare::Ne {
+                    asm.mvn(r.to, r.to);
+                }
+            }),
+            Opcode::Predicate(test) => {
+                self.asm.fmov_one(TEMP);
+                self.two(place, [a, b], |asm, r| {
+                    asm.fcm(test, r.to, r.x, r.y);
+                    match test {
+                        Compare::Ne => asm.bic(r.to, TEMP, r.to),
+                        _ => asm.bitwise(Bitwise::And, r.to, TEMP, r.to),
+                    }
+                })
+            }
+            // 1 without the bits of "is zero": De Morgan.
+            Opcode::Logical(op) => {
+                self.asm.fmov_one(EXTRA);
+                let either = if op == Bitwise::And { Bitwise::Or } else { Bitwise::And };
+                self.two_extra(place, [a, b], |asm, r| {
+                    asm.fcmeq_zero(TEMP, r.x);
+                    asm.fcmeq_zero(r.to, r.y);
+                    asm.bitwise(either, r.to, r.to, TEMP);
+                    asm.bic(r.to, EXTRA, r.to);
+                })
+            }
+            // `fmin` orders -0 before 0; the reference takes the second of equals.
+            Opcode::NanMinMax(op) => self.two_extra(place, [a, b], |asm, r| {
+                asm.fcm(Compare::Eq, TEMP, r.x, r.y);
+                if r.to == r.y {
+                    asm.fminmax(op, EXTRA, r.x, r.y);
+                    asm.bif(r.to, EXTRA, TEMP);
+                } else {
+                    asm.fminmax(op, r.to, r.x, r.y);
+                    asm.bit(r.to, r.y, TEMP);
+                }
+            }),
+            Opcode::Div0 => self.two(place, [a, b], |asm, r| {
+                asm.fcmeq_zero(TEMP, r.y);
+                asm.farith(crate::jit::ir::Arith::Div, form, r.to, r.x, r.y);
+                asm.bic(r.to, r.to, TEMP);
+            }),
+            Opcode::Select => self.select(place, [a, b, c], true),
+            Opcode::Blend => self.select(place, [a, b, c], false),
+            Opcode::Sqrt => self.one(place, a, |asm, r| asm.fsqrt(form, r.to, r.x)),
+            Opcode::Round(towards) => self.one(place, a, |asm, r| asm.frint(towards, form, r.to, r.x)),
+            Opcode::Sign => {
+                self.asm.fmov_one(EXTRA);
+                self.one(place, a, |asm, r| {
+                    asm.fcmgt_zero(TEMP, r.x);
+                    asm.fcmlt_zero(r.to, r.x);
+                    asm.bitwise(Bitwise::And, TEMP, TEMP, EXTRA);
+                    asm.bitwise(Bitwise::And, r.to, r.to, EXTRA);
+                    asm.farith(crate::jit::ir::Arith::Sub, form, r.to, TEMP, r.to);
+                })
+            }
+            Opcode::Copy => self.one(place, a, |asm, r| asm.mov(r.to, r.x)),
+            Opcode::Load => Ok(()),
+            Opcode::Scan(_) => Err(EmitError::Unsupported("a prefix scan")),
+        }
+    }
+
+    /// `yes` where the condition holds, else `no`: the condition is a number that is not 0, or a mask.
+    fn select(
+        &mut self,
+        (at, to): (usize, usize),
+        [condition, yes, no]: [Src; 3],
+        is_number: bool,
+    ) -> Result<(), EmitError> {
+        let (condition, no) = (self.register(condition)?, self.first(no)?);
+        let yes = self.second(at, yes)?;
+        let to = self.target(at, to)?;
+        let distance = condition.wrapping_sub(to);
+        self.parts(to, [no, yes], |asm, Part { to, x: no, y: yes }| {
+            let condition = to.wrapping_add(distance);
+            if is_number {
+                // Where it is 0, `no`.
+                asm.fcmeq_zero(TEMP, condition);
+                if to == no {
+                    return asm.bif(to, yes, TEMP);
+                }
+                asm.mov(to, yes);
+                return asm.bit(to, no, TEMP);
+            }
+            match to {
+                _ if to == condition => asm.bsl(to, yes, no),
+                _ if to == no => asm.bit(to, yes, condition),
+                _ => {
+                    asm.mov(to, yes);
+                    asm.bif(to, no, condition);
+                }
+            }
+        })
+    }
+}
