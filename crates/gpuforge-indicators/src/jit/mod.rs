@@ -27,6 +27,8 @@ mod error;
 mod exec_memory;
 mod fusable;
 mod fused_loop;
+#[cfg(test)]
+mod golden;
 pub(crate) mod guard;
 mod ir;
 mod liveness;
@@ -294,6 +296,12 @@ impl JitProgram {
             }
         }
     }
+}
+
+/// Can a plan be one loop from columns to columns on this target?
+#[cfg(test)]
+pub(crate) fn has_column_loops() -> bool {
+    target::MAX_ADVANCING.is_some()
 }
 
 /// The steps of a segment.
