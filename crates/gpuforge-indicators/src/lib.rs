@@ -25,7 +25,7 @@
 //! | [`graph`] | expression graph and its builder |
 //! | [`plan`] | execution plan: rewrites, order, liveness, cost model |
 //! | [`kernel`] | kernels, SIMD dispatch, transpose, state machines |
-//! | `jit` | IR, verifier, register allocation, x86-64 encoder, executable memory |
+//! | `jit` | IR, verifier, register allocation, x86-64 and AArch64 encoders, executable memory |
 //! | [`exec`] | execution: options, tiles, streaming, JIT self-check |
 //!
 //! Evaluation order is fixed per node and nothing is contracted (no FMA), so that results do not depend on threads, SIMD level,

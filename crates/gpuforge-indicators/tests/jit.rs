@@ -104,7 +104,11 @@ fn every_indicator_by_itself_is_bit_identical() {
     }
     // Rolling moments, ranks and cyclic indicators are kernels; everything else has at least one fused loop.
     let most = catalogue::all().count() * 3 / 4;
-    assert_eq!(compiled >= most, is_compiled_here(), "{compiled} of at least {most} indicators were compiled");
+    assert_eq!(
+        compiled >= most,
+        is_compiled_here(),
+        "{compiled} of at least {most} indicators were compiled"
+    );
     assert!(wrong.is_empty(), "{} indicators differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -217,5 +221,26 @@ fn formulas_that_spill_registers_are_bit_identical() {
             }
         }
         require_compiled(&selection.plan.jit_stats());
+    }
+}
+
+/// `cargo test --release -p gpuforge-indicators --test jit -- --ignored compile_time --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn compile_time_of_classic111() {
+    let bars: Vec<Bars> = (0..8).map(|i| walk(400, i)).collect();
+    let series: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
+    let wanted = Selector::new().select("set:classic111").unwrap();
+    for batched in [false, true] {
+        let mut times: Vec<JitStats> = (0..21)
+            .map(|_| {
+                let selection = plan(&wanted);
+                run(&selection.plan, &series, ExecOptions { batched: Some(batched), ..one() });
+                selection.plan.jit_stats()
+            })
+            .collect();
+        times.sort_by_key(|stats| stats.compile_time);
+        let JitStats { loops, code_bytes, compile_time, .. } = &times[times.len() / 2];
+        println!("batched {batched}: {loops} loops, {code_bytes} bytes, median of 21 {compile_time:?}");
     }
 }

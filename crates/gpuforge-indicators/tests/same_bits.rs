@@ -41,7 +41,8 @@ fn bars(n: usize, seed: u64) -> [Vec<f64>; 6] {
         let low = open.min(price) - random(60) as i64;
         let volume = 1000 + random(100_000);
         let values = [open as f64 / 100.0, high as f64 / 100.0, low as f64 / 100.0, price as f64 / 100.0];
-        for (column, x) in columns.iter_mut().zip(values.into_iter().chain([volume as f64, (t * 60) as f64])) {
+        for (column, x) in columns.iter_mut().zip(values.into_iter().chain([volume as f64, (t * 60) as f64]))
+        {
             column.push(x);
         }
     }

@@ -148,7 +148,10 @@ mod tests {
         }
         assert_eq!(Simd::named("scalar"), Some(Simd::SCALAR));
         assert_eq!(Simd::named("AVX2"), None);
-        assert_eq!(Simd::named("neon").is_some(), cfg!(all(target_arch = "aarch64", target_feature = "neon")));
+        assert_eq!(
+            Simd::named("neon").is_some(),
+            cfg!(all(target_arch = "aarch64", target_feature = "neon"))
+        );
         assert_eq!(
             Simd::named("simd128").is_some(),
             cfg!(all(target_arch = "wasm32", target_feature = "simd128"))

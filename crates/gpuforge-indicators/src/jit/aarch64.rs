@@ -236,7 +236,14 @@ impl Assembler {
         offset % VECTOR_BYTES == 0 && PAIR_OFFSETS.contains(&offset) && PAIR_OFFSETS.contains(&last)
     }
 
-    fn pair(&mut self, pattern: u32, [a, b]: [Reg; 2], base: Gpr, offset: i64, scale: i64) -> Result<(), EmitError> {
+    fn pair(
+        &mut self,
+        pattern: u32,
+        [a, b]: [Reg; 2],
+        base: Gpr,
+        offset: i64,
+        scale: i64,
+    ) -> Result<(), EmitError> {
         if offset % scale != 0 || !(-64..64).contains(&(offset / scale)) {
             return Err(out_of_range("offset of a pair", offset));
         }

@@ -148,7 +148,8 @@ impl ColumnLoop {
 
     /// The plan's fields that it reads, and its streams.
     fn streams(plan: &ExecPlan, ir: &Ir) -> Result<(Vec<usize>, ColumnStreams), &'static str> {
-        let max_advancing = MAX_ADVANCING.ok_or("loops from columns to columns are not emitted on this target")?;
+        let max_advancing =
+            MAX_ADVANCING.ok_or("loops from columns to columns are not emitted on this target")?;
         if !plan.leaf_outputs.is_empty() || !plan.whole_series.is_empty() || plan.outputs.is_empty() {
             return Err("no loop from columns to columns: an output is not computed by a step");
         }

@@ -9,6 +9,7 @@
 //!         ──► executable pages (W^X)                                 exec_memory.rs
 //!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs
 //!   what was compiled, what was not and why                          stats.rs, guard.rs, switch.rs, error.rs
+//!   tests                                                            golden.rs, property.rs, ir/interpret.rs, ir/random.rs
 //! ```
 //! Intermediate values of a loop stay in registers; only what others read is stored. The kernels remain: they compute what is
 //! not simple, the warm-up of everything, and the whole plan where the JIT is unavailable (another CPU, a system that forbids
@@ -18,6 +19,12 @@
 //! Every step returns a `Result`: an index out of range, a displacement that does not fit, a constant that is not in the table
 //! is an error, never a number. [`JitProgram::compile`] handles it once. `GPUFORGE_JIT=off|on|require` is the switch
 //! ([`switch::JitSwitch`]): `require` turns every fallback into a panic, so that a test run cannot pass without the JIT.
+//!
+//! Both encoders are our own. Not chosen: `dynasmrt` and `iced-x86`'s assembler. The emitters need some forty instructions of a
+//! target, each a pattern and register numbers; a general assembler would add a procedural macro or 100 000 lines of tables to
+//! every build, and errors at run time that we would have to map to ours anyway. What a library has and we lacked is tables
+//! that somebody else checked, so tests disassemble what we emit with theirs (`golden.rs`: `iced-x86`, binutils), and run random
+//! IR through machine code and through an interpreter (`property.rs`).
 
 #[cfg(any(target_arch = "aarch64", test))]
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "its encoder is tested on every target"))]
@@ -123,7 +130,8 @@ impl JitProgram {
         let mode = match relaxed_fp && lanes == 1 {
             true if target::has_scans() => RecurrenceMode::Scanned,
             true => {
-                declined.push("prefix scans are not emitted on this target: recurrences are kernels, in chunks");
+                declined
+                    .push("prefix scans are not emitted on this target: recurrences are kernels, in chunks");
                 RecurrenceMode::Chunked
             }
             false => RecurrenceMode::Sequential,

@@ -71,7 +71,8 @@ fn run_jit(ir: &Ir, form: Form, memory: &mut Memory) {
     let code = code.finish().unwrap();
     let constants: Vec<ConstVector> = ir.consts.iter().map(|c| ConstVector(c.map(f64::from_bits))).collect();
     let first = HISTORY * form.lanes;
-    let mut table: Vec<*mut f64> = vec![constants.as_ptr().cast_mut().cast(), memory.states.as_mut_ptr().cast()];
+    let mut table: Vec<*mut f64> =
+        vec![constants.as_ptr().cast_mut().cast(), memory.states.as_mut_ptr().cast()];
     assert_eq!(table.len(), ARG_STREAMS);
     table.extend(memory.streams.iter_mut().map(|s| s.as_mut_ptr().cast::<f64>().wrapping_add(first)));
     #[allow(unsafe_code, reason = "calls machine code")]

@@ -37,7 +37,10 @@ pub(super) struct MemoryHints<'i> {
 
 /// Streams of a column loop that are loaded from columns and stored to them.
 #[derive(Debug, Clone, Default)]
-#[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "AArch64 emits no loop from columns to columns"))]
+#[cfg_attr(
+    target_arch = "aarch64",
+    allow(dead_code, reason = "AArch64 emits no loop from columns to columns")
+)]
 pub(super) struct ColumnStreams {
     /// Streams that are interleaved from columns of bars.
     pub(super) inputs: Vec<usize>,

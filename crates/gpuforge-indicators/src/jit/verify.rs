@@ -116,8 +116,7 @@ impl Progress {
         }
         if *op == Opcode::Load {
             let [Src::Mem { stream, .. }, ..] = from else { return Err(IrError::NotAStream(*to)) };
-            let stores =
-                *self.stores.get(*stream).ok_or(IrError::Missing { what: "stream", at: *stream })?;
+            let stores = *self.stores.get(*stream).ok_or(IrError::Missing { what: "stream", at: *stream })?;
             *self.loads.get_mut(*to).ok_or(IrError::Missing { what: "value", at: *to })? =
                 Some((*stream, stores));
         }

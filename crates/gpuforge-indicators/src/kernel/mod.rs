@@ -175,9 +175,9 @@ impl<const L: usize, K: Body<L>> Kernel<L> for K {
                 // SAFETY: a `Simd` of this level was detected on this CPU.
                 return unsafe { avx512(self, block) };
             }
-            #[allow(unsafe_code, reason = "as above")]
+            #[allow(unsafe_code, reason = "calls a #[target_feature] function")]
             SimdLevel::Avx2 => {
-                // SAFETY: as above.
+                // SAFETY: a `Simd` of this level was detected on this CPU.
                 return unsafe { avx2(self, block) };
             }
             SimdLevel::Scalar => {}

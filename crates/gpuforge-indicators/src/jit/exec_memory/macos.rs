@@ -17,7 +17,14 @@ const MAP_ANON: c_int = 0x1000;
 
 #[allow(unsafe_code, reason = "functions of the system library")]
 unsafe extern "C" {
-    fn mmap(at: *mut c_void, len: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+    fn mmap(
+        at: *mut c_void,
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: i64,
+    ) -> *mut c_void;
     fn munmap(at: *mut c_void, len: usize) -> c_int;
     fn pthread_jit_write_protect_np(enabled: c_int);
     fn sys_icache_invalidate(start: *mut c_void, len: usize);
@@ -42,9 +49,8 @@ impl Pages {
         let len = code.len().max(1);
         let protection = PROT_READ | PROT_WRITE | PROT_EXEC;
         // SAFETY: new anonymous pages at an address of the kernel's choice alias nothing.
-        let at = unsafe {
-            mmap(std::ptr::null_mut(), len, protection, MAP_PRIVATE | MAP_ANON | MAP_JIT, -1, 0)
-        };
+        let at =
+            unsafe { mmap(std::ptr::null_mut(), len, protection, MAP_PRIVATE | MAP_ANON | MAP_JIT, -1, 0) };
         // MAP_FAILED.
         if at.addr() == usize::MAX {
             return Err(io::Error::last_os_error());

@@ -46,13 +46,16 @@ fn golden(want: &'static str, emit: impl FnOnce(&mut Assembler) -> Result<(), Em
 fn groups() -> Vec<Golden> {
     use Form::{Scalar, Vector};
     vec![
-        golden("fadd v0.2d, v1.2d, v2.2d\nfsub v8.2d, v9.2d, v31.2d\nfmul v3.2d, v12.2d, v4.2d\nfdiv v30.2d, v5.2d, v6.2d", |a| {
-            a.farith(Arith::Add, Vector, 0, 1, 2);
-            a.farith(Arith::Sub, Vector, 8, 9, 31);
-            a.farith(Arith::Mul, Vector, 3, 12, 4);
-            a.farith(Arith::Div, Vector, 30, 5, 6);
-            Ok(())
-        }),
+        golden(
+            "fadd v0.2d, v1.2d, v2.2d\nfsub v8.2d, v9.2d, v31.2d\nfmul v3.2d, v12.2d, v4.2d\nfdiv v30.2d, v5.2d, v6.2d",
+            |a| {
+                a.farith(Arith::Add, Vector, 0, 1, 2);
+                a.farith(Arith::Sub, Vector, 8, 9, 31);
+                a.farith(Arith::Mul, Vector, 3, 12, 4);
+                a.farith(Arith::Div, Vector, 30, 5, 6);
+                Ok(())
+            },
+        ),
         golden("fadd d0, d1, d2\nfsub d8, d9, d31\nfmul d3, d12, d4\nfdiv d30, d5, d6", |a| {
             a.farith(Arith::Add, Scalar, 0, 1, 2);
             a.farith(Arith::Sub, Scalar, 8, 9, 31);
@@ -145,14 +148,17 @@ fn groups() -> Vec<Golden> {
             a.stp_d([8, 9], SP, 0)?;
             a.ldp_d([14, 15], SP, 48)
         }),
-        golden("ldr x17, [x0, #80]\nadd x17, x17, x4\nprfm pldl2keep, [x17]\nmov x4, #0x0\ncmp x4, x1", |a| {
-            a.ldr_x(X17, X0, 80)?;
-            a.add(X17, X17, X4);
-            a.prfm_l2(X17);
-            a.mov_zero(X4);
-            a.cmp(X4, X1);
-            Ok(())
-        }),
+        golden(
+            "ldr x17, [x0, #80]\nadd x17, x17, x4\nprfm pldl2keep, [x17]\nmov x4, #0x0\ncmp x4, x1",
+            |a| {
+                a.ldr_x(X17, X0, 80)?;
+                a.add(X17, X17, X4);
+                a.prfm_l2(X17);
+                a.mov_zero(X4);
+                a.cmp(X4, X1);
+                Ok(())
+            },
+        ),
         golden(
             "add x6, x6, #0x40\nsub sp, sp, #0x40\nsub x16, x6, #0x2, lsl #12\nsub x16, x16, #0x8\nadd x16, sp, #0x1, lsl #12\nret\nb.cc 0x4",
             |a| {

@@ -7,8 +7,8 @@ use crate::jit::{
     ir::{Arith, Bitwise, MinMax, Rounding},
     target::Width,
     x64::{
-        Assembler, Form, Predicate, R8, R9, R10, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX, RSP, RegMem,
-        emit,
+        Assembler, Form, Predicate, R8, R9, R10, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX, RSP,
+        RegMem, emit,
     },
 };
 
@@ -122,10 +122,9 @@ fn groups() -> Vec<Golden> {
                 }
             },
         ),
-        golden(
-            "vcmpgt_oqsd xmm1, xmm2, [r10+rcx+0x8]",
-            |a| a.vcmp(Predicate::Gt, Scalar, 1, 2, stream(R10, 8)),
-        ),
+        golden("vcmpgt_oqsd xmm1, xmm2, [r10+rcx+0x8]", |a| {
+            a.vcmp(Predicate::Gt, Scalar, 1, 2, stream(R10, 8))
+        }),
         golden(
             "vminpd ymm1, ymm2, ymm3
              vmaxsd xmm9, xmm10, xmm11",

@@ -148,11 +148,7 @@ impl<'p> Builder<'p> {
     fn put(&mut self, at: usize, slot: BufferSlot, result: Src) -> Result<(), IrError> {
         if (self.exported)(at, slot) {
             let stream = self.stream(slot.buffer, 0);
-            *self
-                .ir
-                .written
-                .get_mut(stream)
-                .ok_or(IrError::Missing { what: "stream", at: stream })? = true;
+            *self.ir.written.get_mut(stream).ok_or(IrError::Missing { what: "stream", at: stream })? = true;
             self.loads.retain(|(s, _), _| *s != stream);
             self.ir.insts.push(Inst::Store { stream, val: result });
         }

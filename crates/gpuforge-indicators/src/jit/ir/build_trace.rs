@@ -10,12 +10,7 @@ use crate::{
 
 impl Builder<'_> {
     /// One step of a state machine: what it computes, then its states for the next bar. Returns its outputs.
-    pub(super) fn trace(
-        &mut self,
-        at: usize,
-        step: &Step,
-        traced: &TracedStep,
-    ) -> Result<Vec<Src>, IrError> {
+    pub(super) fn trace(&mut self, at: usize, step: &Step, traced: &TracedStep) -> Result<Vec<Src>, IrError> {
         let first = self.ir.states.len();
         self.ir.states.extend((0..traced.states.len()).map(|which| (at, which)));
         let needed = traced.needed();

@@ -81,12 +81,42 @@ fn apply(op: Opcode, [a, b, c]: [f64; 3]) -> f64 {
         Opcode::Logical(op) => truth(bitwise(op, u64::from(a != 0.0), u64::from(b != 0.0)) != 0),
         Opcode::NanMinMax(_) if a.is_nan() || b.is_nan() => f64::NAN,
         // Of equals (0 and -0) the second.
-        Opcode::NanMinMax(MinMax::Min) => if a < b { a } else { b },
-        Opcode::NanMinMax(MinMax::Max) => if a > b { a } else { b },
-        Opcode::Div0 => if b == 0.0 { 0.0 } else { a / b },
-        Opcode::Select => if a != 0.0 { b } else { c },
+        Opcode::NanMinMax(MinMax::Min) => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
+        Opcode::NanMinMax(MinMax::Max) => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
+        Opcode::Div0 => {
+            if b == 0.0 {
+                0.0
+            } else {
+                a / b
+            }
+        }
+        Opcode::Select => {
+            if a != 0.0 {
+                b
+            } else {
+                c
+            }
+        }
         Opcode::Mask(test) => mask(compare(test, a, b)),
-        Opcode::Blend => if a.to_bits() == u64::MAX { b } else { c },
+        Opcode::Blend => {
+            if a.to_bits() == u64::MAX {
+                b
+            } else {
+                c
+            }
+        }
         Opcode::Sqrt => a.sqrt(),
         Opcode::Round(Rounding::Down) => a.floor(),
         Opcode::Round(Rounding::Up) => a.ceil(),

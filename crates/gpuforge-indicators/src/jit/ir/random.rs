@@ -194,7 +194,8 @@ impl Generator<'_> {
                 self.ir.insts.push(Inst::Store { stream, val });
             }
         }
-        let lagged = |src: &Src| matches!(src, Src::Mem { stream, lag } if *lag > 0 && self.ir.written[*stream]);
+        let lagged =
+            |src: &Src| matches!(src, Src::Mem { stream, lag } if *lag > 0 && self.ir.written[*stream]);
         self.ir.looks_back =
             self.ir.insts.iter().any(|inst| matches!(inst, Inst::Op { from, .. } if from.iter().any(lagged)));
         self.ir

@@ -379,7 +379,10 @@ impl<'i> Emitter<'i> {
     fn operand(&mut self, at: usize, src: Src, bitwise: bool) -> Result<RegMem, EmitError> {
         let too_short = bitwise && self.width == Width::One && !matches!(src, Src::Const(_));
         let live = matches!(src, Src::Val(v) if self.alloc.is_live_after(v, at));
-        if !too_short && !live && let Some(operand) = self.memory(src)? {
+        if !too_short
+            && !live
+            && let Some(operand) = self.memory(src)?
+        {
             return Ok(operand);
         }
         Ok(RegMem::Reg(self.register(src)?))

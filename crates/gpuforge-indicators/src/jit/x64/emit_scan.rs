@@ -188,7 +188,9 @@ impl Emitter<'_> {
         let (x, state) = (self.register(x)?, self.register(Src::State(scan.state))?);
         let k = match scan.kind {
             ScanKind::Ema(EmaPowers { k, .. }) => Self::constant(k)?,
-            ScanKind::LinearRecurrence { .. } | ScanKind::AdaptiveEma { .. } => RegMem::Reg(self.register(k)?),
+            ScanKind::LinearRecurrence { .. } | ScanKind::AdaptiveEma { .. } => {
+                RegMem::Reg(self.register(k)?)
+            }
             ScanKind::Sum => RegMem::Reg(x),
         };
         let to = self.target(at, to, true)?;

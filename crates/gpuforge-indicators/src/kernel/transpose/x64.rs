@@ -40,8 +40,8 @@ pub(super) fn deinterleave(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd:
     if simd == Simd::SCALAR {
         return 0;
     }
-    #[allow(unsafe_code, reason = "as above")]
-    // SAFETY: as above.
+    #[allow(unsafe_code, reason = "calls a #[target_feature] function")]
+    // SAFETY: every detected `Simd` but the scalar one includes AVX2.
     unsafe {
         deinterleave_avx2(rows, columns)
     }
@@ -114,8 +114,8 @@ pub(super) fn split_lanes(
     if simd == Simd::SCALAR {
         return 0;
     }
-    #[allow(unsafe_code, reason = "as above")]
-    // SAFETY: as above.
+    #[allow(unsafe_code, reason = "calls a #[target_feature] function")]
+    // SAFETY: every detected `Simd` but the scalar one includes AVX2.
     unsafe {
         split_lanes_avx2(rows, half, to, prefetch)
     }
@@ -156,8 +156,8 @@ pub(super) fn stream_lines(
     if simd == Simd::SCALAR || !to.iter().all(|c| c.as_ptr().addr().is_multiple_of(CACHE_LINE)) {
         return 0;
     }
-    #[allow(unsafe_code, reason = "as above")]
-    // SAFETY: as above; every column is aligned to a cache line.
+    #[allow(unsafe_code, reason = "calls a #[target_feature] function")]
+    // SAFETY: every detected `Simd` but the scalar one includes AVX2; every column is aligned to a cache line.
     unsafe {
         stream_lines_avx2(rows, half, to, prefetch)
     }
@@ -205,8 +205,8 @@ pub(super) fn stream(from: &[f64], to: &mut [f64], prefetch: &mut PrefetchQueue,
     if simd == Simd::SCALAR || !(to.as_ptr() as usize).is_multiple_of(CACHE_LINE) {
         return 0;
     }
-    #[allow(unsafe_code, reason = "as above")]
-    // SAFETY: as above; `to` is aligned to a cache line.
+    #[allow(unsafe_code, reason = "calls a #[target_feature] function")]
+    // SAFETY: every detected `Simd` but the scalar one includes AVX2; `to` is aligned to a cache line.
     unsafe {
         stream_avx2(from, to, prefetch)
     }
