@@ -88,19 +88,6 @@ impl std::fmt::Debug for CodePages {
     }
 }
 
-/// Makes instructions that were just written visible to instruction fetch.
-#[cfg(target_arch = "aarch64")]
-#[allow(unsafe_code, reason = "a call of the compiler's runtime")]
-fn flush_instruction_cache(code: &[u8]) {
-    unsafe extern "C" {
-        /// Of compiler-rt and libgcc; `compiler_builtins` links it on every AArch64 system.
-        fn __clear_cache(begin: *mut std::ffi::c_char, end: *mut std::ffi::c_char);
-    }
-    let range = code.as_ptr_range();
-    // SAFETY: the range is one slice, mapped and readable; the function only cleans and invalidates its cache lines.
-    unsafe { __clear_cache(range.start.cast_mut().cast(), range.end.cast_mut().cast()) };
-}
-
 #[cfg(not(all(target_os = "macos", target_arch = "aarch64")))]
 mod mapped {
     use memmap2::{Mmap, MmapMut};
@@ -114,12 +101,25 @@ mod mapped {
             pages.iter_mut().zip(code).for_each(|(to, byte)| *to = *byte);
             let pages = pages.make_exec()?;
             #[cfg(target_arch = "aarch64")]
-            super::flush_instruction_cache(&pages);
+            flush_instruction_cache(&pages);
             Ok(Pages(pages))
         }
 
         pub(super) fn as_ptr(&self) -> *const u8 {
             self.0.as_ptr()
         }
+    }
+
+    /// Makes instructions that were just written visible to instruction fetch.
+    #[cfg(target_arch = "aarch64")]
+    #[allow(unsafe_code, reason = "a call of the compiler's runtime")]
+    fn flush_instruction_cache(code: &[u8]) {
+        unsafe extern "C" {
+            /// Of libgcc and compiler-rt.
+            fn __clear_cache(begin: *mut std::ffi::c_char, end: *mut std::ffi::c_char);
+        }
+        let range = code.as_ptr_range();
+        // SAFETY: the range is one slice, mapped and readable; the function only cleans and invalidates its cache lines.
+        unsafe { __clear_cache(range.start.cast_mut().cast(), range.end.cast_mut().cast()) };
     }
 }

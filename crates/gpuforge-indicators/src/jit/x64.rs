@@ -17,6 +17,7 @@ mod emit_columns;
 mod emit_scan;
 
 pub(super) use emit::emit;
+#[cfg_attr(target_arch = "aarch64", allow(unused_imports, reason = "tests of the encoder use the rest"))]
 pub(super) use emit_columns::{MAX_ADVANCING, emit_columns};
 
 use super::{
