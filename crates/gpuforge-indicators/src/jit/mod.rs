@@ -9,7 +9,7 @@
 //!         ──► executable pages (W^X)                                 exec_memory.rs
 //!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs
 //!   what was compiled, what was not and why                          stats.rs, guard.rs, switch.rs, error.rs
-//!   tests                                                            golden.rs, property.rs, ir/interpret.rs, ir/random.rs
+//!   tests                                                            golden.rs, tests.rs, ir/interpret.rs, ir/random.rs
 //! ```
 //! Intermediate values of a loop stay in registers; only what others read is stored. The kernels remain: they compute what is
 //! not simple, the warm-up of everything, and the whole plan where the JIT is unavailable (another CPU, a system that forbids
@@ -24,7 +24,7 @@
 //! target, each a pattern and register numbers; a general assembler would add a procedural macro or 100 000 lines of tables to
 //! every build, and errors at run time that we would have to map to ours anyway. What a library has and we lacked is tables
 //! that somebody else checked, so tests disassemble what we emit with theirs (`golden.rs`: `iced-x86`, binutils), and run random
-//! IR through machine code and through an interpreter (`property.rs`).
+//! IR through machine code and through an interpreter (`tests.rs`).
 
 #[cfg(any(target_arch = "aarch64", test))]
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "its encoder is tested on every target"))]
@@ -40,13 +40,13 @@ pub(crate) mod guard;
 mod ir;
 mod liveness;
 mod partition;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-mod property;
 mod regalloc;
 pub(crate) mod stats;
 pub(crate) mod switch;
 mod target;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+mod tests;
 mod verify;
 #[cfg(any(not(target_arch = "aarch64"), test))]
 #[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "its encoder is tested on every target"))]

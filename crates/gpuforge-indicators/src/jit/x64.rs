@@ -10,7 +10,7 @@
 //! form: packed (four doubles) or scalar (one). Memory operands are always `base + index + disp` with a SIB byte, which
 //! every base register can have.
 //!
-//! Everything that depends on the target is in this module; its twin is `aarch64.rs`, and both are what `target.rs` asks for.
+//! Everything that depends on the target is in this module; `aarch64.rs` is the other target, and `target.rs` states what both provide.
 
 mod emit;
 mod emit_columns;

@@ -145,7 +145,6 @@ fn check_programs(seeds: std::ops::Range<u64>) {
             runs += 1;
         }
     }
-    println!("{} programs, {runs} runs", seeds.end - seeds.start);
     assert!(runs >= 3 * (seeds.end - seeds.start), "every program has at least three forms");
 }
 
