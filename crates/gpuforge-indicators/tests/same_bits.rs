@@ -10,7 +10,7 @@ use gpuforge_indicators::{
     select::{Instance, select},
 };
 
-/// Of x86-64 with AVX-512, AVX2 and scalar, with and without JIT; AArch64 under qemu gives the same.
+/// Of x86-64, with and without JIT; AArch64 under qemu gives the same.
 const RECORDED: u64 = 0xbb41_a4fa_fcb1_6e14;
 
 /// FNV-1a over the bytes of doubles.

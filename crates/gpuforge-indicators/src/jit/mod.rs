@@ -21,7 +21,7 @@
 //! ([`switch::JitSwitch`]): `require` turns every fallback into a panic, so that a test run cannot pass without the JIT.
 //!
 //! Both encoders are our own. Not chosen: `dynasmrt` and `iced-x86`'s assembler. The emitters need some forty instructions of a
-//! target, each a pattern and register numbers; a general assembler would add a procedural macro or 100 000 lines of tables to
+//! target, each a pattern and register numbers; a general assembler would add a procedural macro or large opcode tables to
 //! every build, and errors at run time that we would have to map to ours anyway. What a library has and we lacked is tables
 //! that somebody else checked, so tests disassemble what we emit with theirs (`golden.rs`: `iced-x86`, binutils), and run random
 //! IR through machine code and through an interpreter (`tests.rs`).
