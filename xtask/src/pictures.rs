@@ -43,7 +43,7 @@ fn chart(gpuforge: &Path, work: &Path, output: &Path) -> Result<()> {
 /// The report of a run that computes 111 indicators on an adapter where there is one.
 fn report(gpuforge: &Path, browser: &str, work: &Path, output: &Path) -> Result<()> {
     let (bars, trace, page) =
-        (work.join("bars.parquet"), work.join("indicators.trace.json"), work.join("report.html"));
+        (work.join("bars.parquet"), work.join("indicators.json"), work.join("report.html"));
     let sample = ["sample", "-q", "--symbols", "8", "--bars", "4000", "-o"];
     quietly(Command::new(gpuforge).args(sample).arg(&bars))?;
     let profiled = |device: &str| {
