@@ -18,6 +18,8 @@ use gpuforge_runtime::{
     tensor::{DType, Tensor, TensorSpec},
     units::Bytes,
 };
+#[cfg(target_arch = "x86_64")]
+use gpuforge_simd::Simd;
 use rayon::prelude::*;
 
 use crate::{
@@ -266,9 +268,9 @@ fn fill(distribution: Distribution, out: &mut [u32], seed: u64, start: u64) {
 /// SIMD dispatch at run time.
 fn fill_simd<const DISTRIBUTION: u32>(out: &mut [u32], seed: u64, start: u64) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("lzcnt") {
+    if Simd::detect() != Simd::SCALAR {
         #[allow(unsafe_code, reason = "AVX2 at run time")]
-        // SAFETY: the features were just detected.
+        // SAFETY: every detected level but the scalar one has AVX2 and LZCNT.
         return unsafe { fill_avx2::<DISTRIBUTION>(out, seed, start) };
     }
     fill_scalar::<DISTRIBUTION>(out, seed, start);

@@ -24,10 +24,10 @@
 pub enum SimdLevel {
     /// What every CPU of the target has: no runtime detection, whatever the compiler makes of it.
     Scalar,
-    /// `avx2`.
+    /// `avx2`, and `lzcnt`, which came with it.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// `avx512f`, `avx512vl`, `avx512dq` and `avx512bw`, and `avx2`.
+    /// `avx512f`, `avx512vl`, `avx512dq` and `avx512bw`, and all of [`SimdLevel::Avx2`].
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// `neon`: part of every AArch64 target with floating point, so that compilation decides.
@@ -57,14 +57,14 @@ impl SimdLevel {
         match self {
             SimdLevel::Scalar => true,
             #[cfg(target_arch = "x86_64")]
-            SimdLevel::Avx2 => is_x86_feature_detected!("avx2"),
+            SimdLevel::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("lzcnt"),
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx2")
+                    && SimdLevel::Avx2.is_available()
             }
             #[cfg(target_arch = "aarch64")]
             SimdLevel::Neon => cfg!(target_feature = "neon"),
@@ -162,7 +162,10 @@ mod tests {
     #[test]
     fn detection_asks_for_every_feature_that_kernels_enable() {
         let has = |level| Simd::available().any(|simd| simd.level() == level);
-        assert_eq!(has(SimdLevel::Avx2), is_x86_feature_detected!("avx2"));
+        assert_eq!(
+            has(SimdLevel::Avx2),
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("lzcnt")
+        );
         if has(SimdLevel::Avx512) {
             assert!(is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq"));
             assert!(is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl"));

@@ -1,20 +1,24 @@
 //! Transpose between columns of eight series and rows of eight lanes (interleave, deinterleave), with prefetch and
 //! non-temporal stores.
 //!
-//! SIMD code transposes 4x4 blocks in registers (`transpose/x64.rs`); the loops here finish what is left and are all there is
-//! on other targets (`transpose/portable.rs`).
+//! SIMD code transposes blocks in registers (4x4 in `transpose/x64.rs`, 2x2 in `transpose/aarch64.rs`); the loops here finish
+//! what is left and are all there is on other targets (`transpose/portable.rs`).
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
     reason = "a lane is always below the number of lanes, and slices are cut to one length"
 )]
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x64;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+use aarch64 as arch;
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 use portable as arch;
 #[cfg(target_arch = "x86_64")]
 use x64 as arch;
@@ -89,7 +93,7 @@ impl PrefetchQueue {
 
     /// Prefetches the next line, if there is one.
     #[cfg_attr(
-        not(target_arch = "x86_64"),
+        not(any(target_arch = "aarch64", target_arch = "x86_64")),
         expect(dead_code, reason = "only the SIMD transposes issue prefetches between stores")
     )]
     #[inline(always)]

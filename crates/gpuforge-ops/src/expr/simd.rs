@@ -3,6 +3,9 @@
 //! The SIMD level is detected at run time. Results do not depend on it: every function is the same sequence of IEEE operations per
 //! element, and Rust never contracts them to FMA.
 
+#[cfg(target_arch = "x86_64")]
+use gpuforge_simd::{Simd, SimdLevel};
+
 use super::{
     Function,
     math::{self, MAX_ANGLE},
@@ -103,17 +106,12 @@ fn dispatch<const STREAM: bool>(code: OpCode, from: [&[f32]; 3], out: &mut [f32]
     fn avx2<const STREAM: bool>(code: OpCode, from: [&[f32]; 3], out: &mut [f32]) {
         body::<STREAM>(code, from, out);
     }
-    if is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-    {
-        // SAFETY: the required CPU features were detected.
-        unsafe { avx512::<STREAM>(code, from, out) }
-    } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: the required CPU features were detected.
-        unsafe { avx2::<STREAM>(code, from, out) }
-    } else {
-        body::<STREAM>(code, from, out);
+    match Simd::detect().level() {
+        // SAFETY: the detected level has AVX-512 F, DQ and VL.
+        SimdLevel::Avx512 => unsafe { avx512::<STREAM>(code, from, out) },
+        // SAFETY: the detected level has AVX2.
+        SimdLevel::Avx2 => unsafe { avx2::<STREAM>(code, from, out) },
+        SimdLevel::Scalar => body::<STREAM>(code, from, out),
     }
 }
 

@@ -3,6 +3,9 @@
 //! The key of a float grows with it; for the minimum it is inverted. NaN has the largest key in both cases, and 0 is below all
 //! keys.
 
+#[cfg(target_arch = "x86_64")]
+use gpuforge_simd::Simd;
+
 use super::Partial;
 
 /// The canonical NaN of results.
@@ -56,13 +59,13 @@ pub(super) fn first(x: &[f32], min: bool, best: u32) -> usize {
 /// SIMD dispatch at run time.
 fn dispatch<const MIN: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
+    if Simd::detect() != Simd::SCALAR {
         #[target_feature(enable = "avx2")]
         fn wide<const MIN: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
             max_key::<MIN, ZEROS>(x)
         }
         #[allow(unsafe_code, reason = "SSE2 has no packed integer max")]
-        // SAFETY: AVX2 was just detected.
+        // SAFETY: every detected level but the scalar one has AVX2.
         return unsafe { wide::<MIN, ZEROS>(x) };
     }
     max_key::<MIN, ZEROS>(x)
