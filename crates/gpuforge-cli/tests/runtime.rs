@@ -39,6 +39,23 @@ fn status_loads_nothing_and_lists_the_switches() {
 }
 
 #[test]
+fn status_says_whether_the_jit_works() {
+    let sandbox = Sandbox::new();
+    let jit = |switch: &str| {
+        let status = run(sandbox.gpuforge(&["status", "--json"]).env("GPUFORGE_JIT", switch)).json();
+        status["jit"].clone()
+    };
+    let (on, off) = (jit("on"), jit("off"));
+    assert_eq!((&on["switch"], &on["fallbacks"]), (&"on".into(), &0.into()), "{on}");
+    let backend = on["simd"] != "scalar" && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    assert_eq!(on["loops"].as_u64().unwrap() > 0, backend, "{on}");
+    assert_eq!(off["loops"], 0);
+    assert!(off["reasons"].to_string().contains("GPUFORGE_JIT=off"), "{off}");
+    let text = run(sandbox.gpuforge(&["status"]).env("GPUFORGE_JIT", "nonsense")).ok().stdout;
+    assert!(text.contains("none of off, on, require"), "{text}");
+}
+
+#[test]
 fn the_quick_self_test_passes() {
     let sandbox = Sandbox::new();
     let report = run(&mut sandbox.gpuforge(&["self-test", "--json"])).json();

@@ -48,7 +48,7 @@ pub(crate) struct BorrowedArray {
 // valid float.
 unsafe impl Send for BorrowedArray {}
 #[allow(unsafe_code, reason = "a pointer into a NumPy array that is kept alive")]
-// SAFETY: as for `Send`: nothing is written through it.
+// SAFETY: nothing is written through a shared reference; the values are only read.
 unsafe impl Sync for BorrowedArray {}
 
 impl Column {

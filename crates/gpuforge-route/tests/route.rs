@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: `at` came from `alloc` above, which is the system's, with this layout.
         unsafe { System.dealloc(at, layout) }
     }
 }

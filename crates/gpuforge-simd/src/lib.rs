@@ -89,6 +89,11 @@ impl SimdLevel {
 }
 
 /// A SIMD level that this CPU was found to have.
+///
+/// Detection is the only way to one: a level that was not detected does not compile.
+/// ```compile_fail,E0423
+/// let forged = gpuforge_simd::Simd(gpuforge_simd::SimdLevel::Scalar);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Simd(SimdLevel);
 

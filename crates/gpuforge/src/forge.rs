@@ -75,7 +75,7 @@ pub struct EnvSwitch {
 }
 
 /// Every switch; `gpuforge status` lists them.
-pub const SWITCHES: [(&str, &str); 9] = [
+pub const SWITCHES: [(&str, &str); 10] = [
     ("GPUFORGE_CPU_ONLY", "never use a GPU"),
     ("GPUFORGE_DEVICE", "use this device: auto, cpu, gpu, a position, a bus id, a vendor or part of a name"),
     ("GPUFORGE_WARM", "1: load in the background, at the start, what earlier runs have used"),
@@ -83,6 +83,7 @@ pub const SWITCHES: [(&str, &str); 9] = [
     ("GPUFORGE_MEMORY_LIMIT", "device memory limit"),
     ("GPUFORGE_TRACE", "write a profile of the run to this file"),
     ("GPUFORGE_MONITOR", "1: let `gpuforge monitor` watch this process"),
+    ("GPUFORGE_JIT", "JIT of indicators: off, on, or require (a plan that is not compiled is a panic)"),
     ("GPUFORGE_LOG", "how much is said on standard error: quiet, normal, verbose"),
     (
         "GPUFORGE_SAFE_MODE",

@@ -41,6 +41,7 @@
 //! | [`chart`] | candlestick charts of bars |
 //! | [`settings`] | flags, environment, file and defaults, with origins; atomic edits of the file |
 //! | [`selftest`] | self-test of settings, CPU, device, recovery |
+//! | [`jit_status`] | whether the indicator JIT works here, for `gpuforge status` |
 //! | [`usage`] | usage history for warm-up prediction |
 //! | `live` | publishes state to `gpuforge monitor` |
 
@@ -50,6 +51,7 @@ pub mod detection;
 mod device_access;
 pub mod devices;
 pub mod forge;
+pub mod jit_status;
 mod live;
 pub mod market;
 mod routing;

@@ -45,7 +45,7 @@ impl Finding {
     }
 }
 
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 20] = [
     Check {
         name: "crate graph",
         what: "the picture of ARCHITECTURE.md shows every crate and exactly the dependencies that `cargo metadata` reports",
@@ -99,6 +99,12 @@ const CHECKS: [Check; 19] = [
         what: "every lint exception says why: the reader cannot know whether it is still needed",
         fix: "add `reason = \"…\"` (an attribute) or a `# …` comment (a manifest), or repair the code",
         run: source::lint_reasons,
+    },
+    Check {
+        name: "safety comments",
+        what: "a SAFETY comment states the fact that its block rests on: one that points elsewhere goes stale with the code it points to",
+        fix: "write the fact out, as in `// SAFETY: every detected level but the scalar one has AVX2.`",
+        run: source::safety_comments,
     },
     Check {
         name: "ignored tests",

@@ -173,6 +173,23 @@ pub(super) fn ignored_tests(tree: &Tree) -> Vec<Finding> {
     })
 }
 
+/// Words of a SAFETY comment that point elsewhere instead of stating a fact.
+const ELSEWHERE: [&str; 7] =
+    ["as above", "as in `", "see above", "as for `", "as before", "same as", "promised by the caller"];
+
+pub(super) fn safety_comments(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust().filter(|file| file.path != "xtask/src/tidy/source.rs") {
+        for (at, line) in file.text.lines().enumerate() {
+            let comment = line.trim_start().strip_prefix("// SAFETY:").map(str::to_ascii_lowercase);
+            let word = comment.and_then(|text| ELSEWHERE.into_iter().find(|word| text.contains(word)));
+            findings
+                .extend(word.map(|word| Finding::new(&file.path, at + 1, format!("`SAFETY: … {word} …`"))));
+        }
+    }
+    findings
+}
+
 fn by_attribute(tree: &Tree, wrong: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust() {
@@ -343,5 +360,12 @@ mod tests {
             "#[ignore]\nfn a() {}\n#[ignore = \"slow\"]\nfn b() {}\n#[cfg_attr(miri, ignore)]\nfn c() {}";
         let at = "crates/a/tests/x.rs";
         assert_eq!(places(ignored_tests, &[(at, code)]), [format!("{at}:1"), format!("{at}:5")]);
+    }
+
+    #[test]
+    fn safety_comments_state_a_fact() {
+        let code = "// SAFETY: as above.\nunsafe { a() }\n    // SAFETY: AVX2 was detected.\n// as above\n";
+        let at = "crates/a/src/x.rs";
+        assert_eq!(places(safety_comments, &[(at, code)]), [format!("{at}:1")]);
     }
 }

@@ -1,11 +1,12 @@
-//! `gpuforge status`: components of the runtime (loaded or not), the open device, and the switches that are set.
+//! `gpuforge status`: components of the runtime (loaded or not), the open device, the JIT, and the switches that are set.
 
 use std::{fmt::Write as _, time::Duration};
 
 use anyhow::Result;
 use gpuforge::{
     Forge,
-    forge::{DeviceStatus, ForgeError},
+    forge::{DeviceStatus, ForgeError, Status},
+    jit_status::JitStatus,
     runtime::engine::init::DriverStart,
 };
 
@@ -16,6 +17,14 @@ use crate::{
     output::{CARE, DIM, GOOD, HEAD},
     progress::Progress,
 };
+
+/// The document of `--json`.
+#[derive(serde::Serialize)]
+struct StatusDocument {
+    #[serde(flatten)]
+    status: Status,
+    jit: JitStatus,
+}
 
 pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
@@ -35,10 +44,10 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
             context.out.warn("load", &error.to_string(), hint.as_deref());
         }
     }
-    let status = forge.status();
-    if context.out.json {
-        return context.out.json(&status);
-    }
+    let StatusDocument { status, jit } = match (forge.status(), JitStatus::probe()?) {
+        (status, jit) if context.out.json => return context.out.json(&StatusDocument { status, jit }),
+        (status, jit) => StatusDocument { status, jit },
+    };
     let mut out = format!("{HEAD}Components{HEAD:#}\n");
     for component in &status.components {
         let state = if component.loaded { "loaded" } else { "not loaded" };
@@ -57,6 +66,7 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
     if let Some(device) = &status.device {
         out.push_str(&device_lines(device, context.out.verbose));
     }
+    out.push_str(&jit_lines(&jit));
     let _ = writeln!(out, "{HEAD}Switches{HEAD:#}");
     for switch in &status.switches {
         let _ = match &switch.value {
@@ -71,6 +81,28 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
         out.push_str("  none is set; --verbose lists them\n");
     }
     context.out.text(&out)
+}
+
+/// The JIT: what it compiled, and why something was not.
+fn jit_lines(jit: &JitStatus) -> String {
+    let mut out = format!("{HEAD}JIT{HEAD:#}\n");
+    let _ = writeln!(
+        out,
+        "  {}, {}  {DIM}{}: {} fused loops, {} of code, compiled in {:.1} ms{DIM:#}",
+        jit.switch,
+        jit.simd,
+        jit.selection,
+        jit.loops,
+        size(jit.code_bytes as u64),
+        jit.compile_ms
+    );
+    if jit.fallbacks > 0 {
+        let _ = writeln!(out, "  {CARE}plans that fell back to the kernels: {}{CARE:#}", jit.fallbacks);
+    }
+    for reason in &jit.reasons {
+        out.push_str(&wrap(reason, 4, width()));
+    }
+    out
 }
 
 /// The open device: start-up time, pipeline cache, memory budget.

@@ -36,7 +36,7 @@ impl JitArgs {
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
     pub(crate) unsafe fn restore_overwritten(&mut self, bars: usize) {
         for (to, saved) in self.saved_from.iter().zip(self.saved.chunks_exact(bars.max(1))) {
-            // SAFETY: promised by the caller; they were as long when they were saved.
+            // SAFETY: each pointer was a valid stream of `bars` when it was saved, and the caller promises that nothing else accesses it.
             unsafe { std::slice::from_raw_parts_mut(*to, bars) }.copy_from_slice(saved);
         }
     }

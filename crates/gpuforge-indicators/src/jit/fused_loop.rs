@@ -117,7 +117,7 @@ impl FusedLoop {
         args.saved_from.clear();
         for from in self.overwrites.iter().filter_map(|stream| args.table.get(ARG_STREAMS + stream)) {
             args.saved_from.push(*from);
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises a valid pointer for every stream, for `bars` bars.
             args.saved.extend_from_slice(unsafe { std::slice::from_raw_parts(*from, bars) });
         }
     }

@@ -99,9 +99,9 @@ fn with<const L: usize, B: WindShear, S: Integrator, W: StepObserver>(
             // SAFETY: a `Simd` of this level was detected on this CPU.
             return unsafe { avx512::<L, B, S, W>(model, starts, ends, observer) };
         }
-        #[allow(unsafe_code, reason = "as above")]
+        #[allow(unsafe_code, reason = "code compiled for detected CPU features")]
         SimdLevel::Avx2 => {
-            // SAFETY: as above.
+            // SAFETY: a `Simd` of level AVX2 exists only where AVX2 was detected.
             return unsafe { avx2::<L, B, S, W>(model, starts, ends, observer) };
         }
         SimdLevel::Scalar => {}
