@@ -113,15 +113,14 @@ impl Peer {
         let fail = |e: ta_lib::RetCode| anyhow!("{}: {e:?}", self.row.name);
         let info = self.id.info();
         let mut call = self.id.new_call(&self.core);
-        let columns = [&bars.close, &bars.high, &bars.low, &bars.volume];
-        let first = match self.row.inputs.first() {
-            Some(Field::Volume) => &bars.volume,
-            Some(Field::High) => &bars.high,
-            Some(Field::Low) => &bars.low,
-            Some(Field::Open) => &bars.open,
+        let column = |field: &Field| match field {
+            Field::Volume => &bars.volume,
+            Field::High => &bars.high,
+            Field::Low => &bars.low,
+            Field::Open => &bars.open,
             _ => &bars.close,
         };
-        let mut reals = std::iter::once(first).chain(columns.into_iter().skip(1));
+        let mut reals = self.row.inputs.iter().map(column);
         for (slot, input) in info.inputs.iter().enumerate() {
             match input.kind {
                 InputType::Price => {

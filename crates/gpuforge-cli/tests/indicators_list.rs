@@ -29,8 +29,8 @@ fn list_json_has_every_indicator() {
     assert_eq!((of("indicator"), of("candlestick")), (229, 61));
     for row in &rows {
         for field in [
-            "name", "aliases", "group", "params", "inputs", "outputs", "lookback", "causal", "oracle",
-            "kind", "doc",
+            "name", "aliases", "group", "params", "inputs", "sources", "outputs", "lookback", "causal",
+            "oracle", "kind", "doc",
         ] {
             assert!(!row[field].is_null(), "{field} of {row}");
         }
@@ -101,6 +101,11 @@ fn show_has_every_section() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let json = run(&mut sandbox.gpuforge(&["indicators", "show", "bbands", "--json"])).json();
     assert_eq!((&json["name"], &json["lookback"]), (&json!("bbands"), &json!(19)));
+    assert!(text.contains("source      source=close"), "{text}");
+    let pair = run(&mut sandbox.gpuforge(&["indicators", "show", "CORREL"])).ok().stdout;
+    for part in ["inputs      high, low", "source      source=high,low (or any two", "of two sources"] {
+        assert!(pair.contains(part), "{part:?} in\n{pair}");
+    }
     let ahead = run(&mut sandbox.gpuforge(&["indicators", "show", "avwap_final"])).ok().stdout;
     assert!(ahead.contains("causal      no"), "{ahead}");
 }

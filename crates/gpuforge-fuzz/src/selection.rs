@@ -93,13 +93,12 @@ impl Selection {
 fn term(rng: &mut Rng, rows: &[&'static Indicator], definitions: &[String]) -> String {
     let Some(row) = rng.pick(rows) else { return String::new() };
     let mut arguments = parameters(rng, row);
-    if row.inputs.len() == 1 && rng.percent(25) {
-        let source = match rng.below(4) {
-            0 if !definitions.is_empty() => definitions.get(rng.below(definitions.len())).cloned(),
-            0 | 1 => rng.pick(&PRICES).map(str::to_owned),
-            _ => rng.pick(rows).map(|row| call(row.name, &parameters(rng, row))),
-        };
-        arguments.extend(source.map(|source| format!("source={source}")));
+    if row.takes_source() && rng.percent(25) {
+        arguments.extend(source(rng, rows, definitions).map(|source| format!("source={source}")));
+        // The second source may be left at its default.
+        if row.n_sources() == 2 && rng.percent(75) {
+            arguments.extend(source(rng, rows, definitions));
+        }
     }
     let mut text = call(row.name, &arguments);
     if row.outputs.len() > 1
@@ -110,6 +109,15 @@ fn term(rng: &mut Rng, rows: &[&'static Indicator], definitions: &[String]) -> S
         text.push_str(output);
     }
     text
+}
+
+/// A definition, a column or an indicator.
+fn source(rng: &mut Rng, rows: &[&'static Indicator], definitions: &[String]) -> Option<String> {
+    match rng.below(4) {
+        0 if !definitions.is_empty() => definitions.get(rng.below(definitions.len())).cloned(),
+        0 | 1 => rng.pick(&PRICES).map(str::to_owned),
+        _ => rng.pick(rows).map(|row| call(row.name, &parameters(rng, row))),
+    }
 }
 
 /// Columns that a source may be.
@@ -168,16 +176,19 @@ mod tests {
     #[test]
     fn random_selections_are_valid() {
         let mut rng = Rng::new(11);
-        let (mut sources, mut outputs, mut definitions) = (0, 0, 0);
+        let (mut sources, mut pairs, mut outputs, mut definitions) = (0, 0, 0, 0);
         for _ in 0..200 {
             let selection = Selection::random(&mut rng, 2, 40);
             assert!((2..=40).contains(&selection.terms.len()));
             selection.wanted().unwrap();
             let text = selection.text();
+            let two = |i: &SelectItem| matches!(i, SelectItem::Instance(i) if i.sources.len() == 2);
+            pairs += selection.wanted().unwrap().iter().filter(|item| two(item)).count();
             sources += usize::from(text.contains("source="));
             outputs += usize::from(text.contains(")."));
             definitions += usize::from(!selection.definitions.is_empty());
         }
         assert!(sources > 50 && outputs > 10 && definitions > 20, "{sources} {outputs} {definitions}");
+        assert!(pairs > 3, "{pairs} terms of two sources");
     }
 }

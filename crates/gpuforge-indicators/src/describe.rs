@@ -21,7 +21,7 @@ use serde::{Serialize, Serializer};
 use crate::{
     catalogue::{self, Group, Indicator, IndicatorKind, Oracle, ValueRange},
     graph::Field,
-    select::{Instance, SelectItem, plan},
+    select::{Instance, SelectItem, field_name, plan},
 };
 
 /// Metadata of a row or of a selected item. Field names are a stable contract: fields are added, never renamed.
@@ -37,6 +37,8 @@ pub struct IndicatorInfo {
     pub params: Vec<ParameterInfo>,
     /// Input columns.
     pub inputs: Vec<Field>,
+    /// What `source=` replaces, in order: the default columns, or the selected sources; empty if it takes none.
+    pub sources: Vec<String>,
     /// Outputs, in TA-Lib's order where it has the function. For a selected item: exactly the columns that are written.
     pub outputs: Vec<OutputInfo>,
     /// Lookback (warm-up): first bar at which all outputs are valid; NaN before it.
@@ -162,6 +164,7 @@ fn one(wanted: &SelectItem) -> IndicatorInfo {
                 group: None,
                 params: Vec::new(),
                 inputs: reads.inputs,
+                sources: Vec::new(),
                 outputs: vec![OutputInfo {
                     name: "value".to_owned(),
                     column: source.name.clone(),
@@ -187,6 +190,11 @@ fn instance(instance: &Instance) -> IndicatorInfo {
         max: p.max,
         value: Some(*value),
     };
+    let sources = if instance.sources.is_empty() {
+        row.inputs.iter().take(row.n_sources()).copied().map(field_name).collect()
+    } else {
+        instance.sources.iter().map(|s| s.text.clone()).collect()
+    };
     let output = |(at, column): (usize, String)| OutputInfo {
         name: row.outputs.get(at).copied().unwrap_or_default().to_owned(),
         column,
@@ -197,8 +205,9 @@ fn instance(instance: &Instance) -> IndicatorInfo {
         aliases: row.aliases,
         group: Some(row.group),
         params: row.params.iter().zip(&instance.params).map(parameter).collect(),
-        // The row's inputs, or those of the source if another one was selected.
-        inputs: if instance.source.is_some() { reads.inputs } else { row.inputs.to_vec() },
+        // The row's inputs, or what the sources read if others were selected.
+        inputs: if instance.sources.is_empty() { row.inputs.to_vec() } else { reads.inputs },
+        sources,
         outputs: instance.columns().into_iter().map(output).collect(),
         lookback: reads.lookback,
         causal: row.causal && reads.causal,

@@ -23,7 +23,7 @@ const ATOM: Precedence = 9;
 pub fn lines(row: &'static Indicator) -> Vec<String> {
     let graph = RefCell::new(Graph::default());
     let params = row.defaults();
-    let outputs: Vec<ValueId> = (row.build)(&BuildArgs::new(GraphBuilder::new(&graph), &params, None))
+    let outputs: Vec<ValueId> = (row.build)(&BuildArgs::new(GraphBuilder::new(&graph), &params, &[]))
         .iter()
         .map(|x| x.val())
         .collect();

@@ -29,6 +29,7 @@ fn row_json_has_the_contract_fields() {
                 {"name": "signal", "default": 9, "min": 1, "max": 100_000},
             ],
             "inputs": ["close"],
+            "sources": ["close"],
             "outputs": [
                 {"name": "macd", "column": "macd_12_26_9"},
                 {"name": "signal", "column": "macd_12_26_9_signal"},
@@ -105,18 +106,37 @@ fn instances_and_expressions_list_their_inputs() {
     assert_eq!(all[2]["outputs"][0]["column"], "sma_20_hl2");
     let spread = json!({
         "name": "spread", "aliases": [], "group": null, "params": [], "inputs": ["close"],
-        "outputs": [{"name": "value", "column": "spread"}], "lookback": 19, "causal": true, "oracle": null,
+        "sources": [], "outputs": [{"name": "value", "column": "spread"}], "lookback": 19, "causal": true, "oracle": null,
         "kind": "expression", "doc": "ema(close, 5) - ema(close, 20)",
     });
     assert_eq!(all[3], spread);
+    assert_eq!((&all[0]["sources"], &all[2]["sources"]), (&json!(["close"]), &json!(["hl2"])));
     assert_eq!(all[4]["outputs"][0]["column"], "close - sma(20)");
     assert_eq!(all[5]["causal"], false, "what rests on a row that looks ahead does so too");
+}
+
+#[test]
+fn rows_of_two_sources_list_both() {
+    let all = described("correl, correl(30, source=close,volume), correl(30, open), atr", &[]);
+    let sources: Vec<&Value> = all.iter().map(|d| &d["sources"]).collect();
+    assert_eq!(
+        sources,
+        [&json!(["high", "low"]), &json!(["close", "volume"]), &json!(["open", "low"]), &json!([])]
+    );
+    assert_eq!(all[1]["inputs"], json!(["close", "volume"]));
+    assert_eq!(all[1]["outputs"][0]["column"], "correl_30_close_volume");
+    let described = describe::row(catalogue::find("ADD").unwrap());
+    assert_eq!(
+        (described.doc.as_str(), described.sources.join(",")),
+        ("Sum of two sources.", "high,low".into())
+    );
 }
 
 #[test]
 fn formula_is_printed_from_the_graph() {
     let lines = |name: &str| formula::lines(catalogue::find(name).unwrap());
     assert_eq!(lines("sma"), ["value = sum(close, 30) / 30"]);
+    assert_eq!(lines("sub"), ["value = high - low"]);
     assert_eq!(lines("medprice"), ["value = (high + low) / 2"]);
     assert_eq!(
         lines("stochf"),

@@ -68,11 +68,13 @@ fn instances(convention: Convention) -> Vec<Instance> {
     catalogue::all().flat_map(each).collect()
 }
 
-/// One-input rows with a source that is negative half of the time.
+/// Rows with sources that are negative half of the time; of two sources, one or both.
 fn sourced() -> Vec<Instance> {
     let rows = catalogue::all().filter(|r| r.takes_source());
     let each = |row: &'static Indicator| {
-        let wanted = Selector::new().select(&format!("{}(source=mom(3))", row.name)).unwrap();
+        let both =
+            if row.n_sources() == 2 { format!(", {}(mom(3), mom(5))", row.name) } else { String::new() };
+        let wanted = Selector::new().select(&format!("{}(source=mom(3)){both}", row.name)).unwrap();
         wanted.into_iter().filter_map(|w| if let SelectItem::Instance(i) = w { Some(i) } else { None })
     };
     rows.flat_map(each).collect()

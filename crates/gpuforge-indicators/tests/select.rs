@@ -48,6 +48,12 @@ fn column_names_are_name_parameters_source_and_output() {
         "expressions are named as written"
     );
     assert_eq!(columns("ema(sma(close, 3), 5)"), ["ema_5_sma_close_3"]);
+    assert_eq!(columns("CORREL, correl(20), add"), ["correl_30", "correl_20", "add"]);
+    assert_eq!(columns("correl(30, source=close,volume)"), ["correl_30_close_volume"]);
+    assert_eq!(columns("add(close, open), ADD(source=close, open)"), ["add_close_open"]);
+    assert_eq!(columns("correl(close, 5|9, hl2)"), ["correl_5_close_hl2", "correl_9_close_hl2"]);
+    assert_eq!(columns("beta(5, source=close)"), ["beta_5_close_low"], "the second keeps its default");
+    assert_eq!(columns("sub(ema(add(close, open), 3), low)"), ["sub_ema_add_close_open_3_low"]);
     assert_eq!(columns("sma(20), sma(20)"), ["sma_20"], "the same column twice is one");
     assert_eq!(columns("set:averages").len(), 13);
 }
@@ -168,11 +174,17 @@ fn unused_arguments_are_errors() {
         fails(&with(&["nothing"]));
         fails(&with(&["nothing(3)"]));
         fails(&with(&["source=3"]));
-        fails(&with(&["high", "low"]));
         fails(&with(&["source=high", "source=low"]));
         fails(&with(&["high", "source=high"]));
-        fails(&with(&["ema(3)", "ema(5)"]));
         fails(&with(&["2 + 3"]));
+        for two in [["high", "low"], ["source=high", "low"], ["ema(3)", "ema(5)"]] {
+            if row.n_sources() == 2 {
+                works(&with(&two))
+            } else {
+                fails(&with(&two))
+            }
+            fails(&with(&[two[0], two[1], "close"]));
+        }
         for p in row.params {
             fails(&with(&[&format!("{}={}", p.name, p.default)]));
             fails(&format!("{}({}=close)", row.name, p.name));
@@ -205,7 +217,21 @@ fn argument_errors_name_the_fix() {
             "ema(close, high, 5)",
             "`ema` takes one source, and that is given already: it is ema(period, source=close)",
         ),
-        ("correl(high, low, 30)", "`correl` reads close and high: it takes no source"),
+        ("atr(high, 14)", "`atr` reads high, low and close: it takes no source"),
+        (
+            "correl(high, low, close, 30)",
+            "`correl` takes two sources, and both are given already: it is correl(period, source=high,low)",
+        ),
+        (
+            "correl(30, source=high, source=low)",
+            "`source=` names the first source of `correl`, and that is given already: write source=a,b; it is correl(period",
+        ),
+        ("add(high, 5)", "one number too many: it is add(source=high,low)"),
+        (
+            "add(close, 2 + 3)",
+            "this is a number and no source: write it as one number; it is add(source=high,low)",
+        ),
+        ("correl(30, source=close|volume)", "`,` is missing here"),
         ("sma(3, period=5)", "`period` of `sma` is given twice"),
         (
             "sma(10 + 10)",
@@ -227,6 +253,35 @@ fn argument_errors_name_the_fix() {
         assert!(error.contains("`spread` is a definition: it takes no arguments"), "{text}: {error}");
     }
     assert!(selector.define("high2 = max(high, low)").is_err());
+}
+
+/// Two sources are the operands in the order in which they are written, in selections, definitions and sources of others.
+#[test]
+fn two_sources_are_bound_in_order() {
+    let bars = common::walk(200, 9);
+    let mut selector = Selector::new();
+    selector.define("body = sub(close, open)").unwrap();
+    selector.define("spread = high - low").unwrap();
+    let text = "sub, sub(low, high), sub(source=close), body, div(spread, volume), sma(2, source=sub(close, open)), \
+                mavp(2, 9, 0, source=close,9 + 0 * close)";
+    let selection = plan(&selector.select(text).unwrap());
+    let names = ["sub", "sub_low_high", "sub_close_low", "body", "div_spread_volume", "sma_2_sub_close_open"];
+    assert_eq!(selection.columns[..6], names);
+    let out = run(&selection.plan, &[bars.series()], ExecOptions::default()).remove(0);
+    for t in 1..200 {
+        let (high, low, close) = (bars.high[t], bars.low[t], bars.close[t]);
+        let body = |t: usize| bars.close[t] - bars.open[t];
+        let want = [high - low, low - high, close - low, body(t), (high - low) / bars.volume[t]];
+        for (column, want) in out.iter().zip(want) {
+            assert_eq!(column[t].to_bits(), want.to_bits(), "bar {t}");
+        }
+        assert!((out[5][t] - (body(t) + body(t - 1)) / 2.0).abs() < 1e-9);
+    }
+    let sma = run(&plan(&selector.select("sma(9)").unwrap()).plan, &[bars.series()], ExecOptions::default());
+    assert!(
+        out[6].iter().zip(&sma[0][0]).skip(9).all(|(a, b)| (a - b).abs() < 1e-9),
+        "the period is the second"
+    );
 }
 
 /// The replacement that the error suggests for `max(high, low)` is correct.

@@ -59,7 +59,7 @@ pub(crate) struct BarFiles {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SelectArgs {
     /// Indicators, separated by commas: rsi(14), macd(12,26,9).signal, rsi(7|9|14), sma(20, source=hlc3),
-    /// group:momentum, set:classic111, all.
+    /// correl(30, source=close,volume), group:momentum, set:classic111, all.
     #[arg(long, value_name = "EXPR", help_heading = "Indicators")]
     pub(crate) select: Vec<String>,
     /// Name an expression, for use in --select: spread = ema(close,5) - ema(close,20).

@@ -1,11 +1,11 @@
 //! Math operators and transforms of TA-Lib: arithmetic, rolling min/max/sum, trigonometry, logarithms, rounding.
 
-use super::{Group, Indicator, IndicatorKind, Param, int};
-use crate::graph::{Expr, Field, GraphBuilder};
+use super::{Group, HIGH_LOW, Indicator, IndicatorKind, Param, int};
+use crate::graph::{Expr, GraphBuilder};
 
 const BASE: Indicator = Indicator { group: Group::Math, kind: IndicatorKind::Primitive, ..Indicator::BASE };
-/// Binary operators: the close (or the source) and the high.
-const PAIR: Indicator = Indicator { inputs: &[Field::Close, Field::High], ..BASE };
+/// Binary operators: two sources, by default the high and the low.
+const PAIR: Indicator = Indicator { inputs: &HIGH_LOW, free_pair: true, ..BASE };
 const WINDOW: &[Param] = &[int("period", 30, 2, 100_000)];
 
 /// Bar index, counted from 0.
@@ -17,29 +17,41 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "add",
         aliases: &["ADD"],
-        doc: "The close plus the high.",
-        build: |a| vec![a.source() + a.bars.high()],
+        doc: "Sum of two sources.",
+        build: |a| {
+            let [x, y] = a.sources_or(HIGH_LOW);
+            vec![x + y]
+        },
         ..PAIR
     },
     Indicator {
         name: "sub",
         aliases: &["SUB"],
-        doc: "The close minus the high.",
-        build: |a| vec![a.source() - a.bars.high()],
+        doc: "Difference of two sources: the first minus the second.",
+        build: |a| {
+            let [x, y] = a.sources_or(HIGH_LOW);
+            vec![x - y]
+        },
         ..PAIR
     },
     Indicator {
         name: "mult",
         aliases: &["MULT"],
-        doc: "The close times the high.",
-        build: |a| vec![a.source() * a.bars.high()],
+        doc: "Product of two sources.",
+        build: |a| {
+            let [x, y] = a.sources_or(HIGH_LOW);
+            vec![x * y]
+        },
         ..PAIR
     },
     Indicator {
         name: "div",
         aliases: &["DIV"],
-        doc: "The close divided by the high; a division by 0 is infinite, or NaN where both are 0.",
-        build: |a| vec![a.source() / a.bars.high()],
+        doc: "Quotient of two sources: the first over the second; a division by 0 is infinite, or NaN where both are 0.",
+        build: |a| {
+            let [x, y] = a.sources_or(HIGH_LOW);
+            vec![x / y]
+        },
         ..PAIR
     },
     Indicator {

@@ -120,20 +120,20 @@ pub enum Convention {
     Pandas,
 }
 
-/// Arguments of a builder: graph, parameters, source, convention.
+/// Arguments of a builder: graph, parameters, sources, convention.
 #[derive(Clone, Copy)]
 pub struct BuildArgs<'g, 'p> {
     /// Graph builder with the input columns.
     pub bars: GraphBuilder<'g>,
     params: &'p [f64],
-    source: Option<Expr<'g>>,
+    sources: &'p [Expr<'g>],
     convention: Convention,
 }
 
 impl<'g, 'p> BuildArgs<'g, 'p> {
-    /// With TA-Lib's convention.
-    pub fn new(bars: GraphBuilder<'g>, params: &'p [f64], source: Option<Expr<'g>>) -> Self {
-        BuildArgs { bars, params, source, convention: Convention::TaLib }
+    /// With TA-Lib's convention. No sources: the row reads its input columns.
+    pub fn new(bars: GraphBuilder<'g>, params: &'p [f64], sources: &'p [Expr<'g>]) -> Self {
+        BuildArgs { bars, params, sources, convention: Convention::TaLib }
     }
 
     /// The convention.
@@ -187,14 +187,23 @@ impl<'g, 'p> BuildArgs<'g, 'p> {
 
     /// Source of a one-input indicator: the selected one, else the close.
     pub fn source(&self) -> Expr<'g> {
-        self.source.unwrap_or_else(|| self.bars.close())
+        self.source_or(Field::Close)
     }
 
     /// Source of a one-input indicator: the selected one, else this column.
     pub fn source_or(&self, field: Field) -> Expr<'g> {
-        self.source.unwrap_or_else(|| self.bars.field(field))
+        self.sources.first().copied().unwrap_or_else(|| self.bars.field(field))
+    }
+
+    /// Sources of an indicator of two free inputs: the selected ones, else these columns, which are the row's inputs.
+    pub fn sources_or(&self, [first, second]: [Field; 2]) -> [Expr<'g>; 2] {
+        let other = self.sources.get(1).copied();
+        [self.source_or(first), other.unwrap_or_else(|| self.bars.field(second))]
     }
 }
+
+/// Default inputs of rows with two free inputs: those of TA-Lib's abstract interface.
+const HIGH_LOW: [Field; 2] = [Field::High, Field::Low];
 
 /// Builds the outputs, in the row's order.
 pub type Build = for<'g, 'p> fn(&BuildArgs<'g, 'p>) -> Vec<Expr<'g>>;
@@ -214,6 +223,8 @@ pub struct Indicator {
     pub params: &'static [Param],
     /// Input columns; a single `Close` (or `Volume`) can be replaced by `source=`.
     pub inputs: &'static [Field],
+    /// Can both of its two inputs be replaced, by `source=a,b`?
+    pub free_pair: bool,
     /// Names of the outputs, in TA-Lib's order; see [`crate::select::column`] for the names of their columns.
     pub outputs: &'static [&'static str],
     /// Does it never look ahead?
@@ -235,6 +246,7 @@ impl Indicator {
         kind: IndicatorKind::Indicator,
         params: &[],
         inputs: &[Field::Close],
+        free_pair: false,
         outputs: &["value"],
         causal: true,
         oracle: Oracle::TaLib,
@@ -242,9 +254,18 @@ impl Indicator {
         build: |_| Vec::new(),
     };
 
-    /// Can its input be replaced by `source=`?
+    /// How many inputs `source=` replaces: the only one, both of a free pair, or none.
+    pub fn n_sources(&self) -> usize {
+        match self.inputs.len() {
+            1 => 1,
+            2 if self.free_pair => 2,
+            _ => 0,
+        }
+    }
+
+    /// Can its inputs be replaced by `source=`?
     pub fn takes_source(&self) -> bool {
-        self.inputs.len() == 1
+        self.n_sources() > 0
     }
 
     /// Value range of an output (by index) with default parameters; `None` if unbounded.

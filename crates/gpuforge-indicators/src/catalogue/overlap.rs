@@ -12,6 +12,8 @@ use crate::graph::{Expr, Field};
 const BASE: Indicator = Indicator { group: Group::Overlap, ..Indicator::BASE };
 /// A row that TA-Lib does not have.
 const NON_TALIB: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
+/// Inputs of `mavp`. Bars have no column of periods, which is what TA-Lib reads by default.
+const MAVP_INPUTS: [Field; 2] = [Field::Close, Field::High];
 
 const fn period(default: u32, min: u32) -> Param {
     int("period", default, min, 100_000)
@@ -186,11 +188,15 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "mavp",
         aliases: &["MAVP"],
         params: &[int("min_period", 2, 1, 1000), int("max_period", 30, 8, 1000), MA_TYPE],
-        inputs: &[Field::Close, Field::High],
-        doc: "Moving average with variable period: the period of each bar is the second column read (the high), \
+        inputs: &MAVP_INPUTS,
+        free_pair: true,
+        doc: "Moving average with variable period: the period of each bar is the second source (by default the high), \
               truncated to an integer and clamped to `min_period`..`max_period` (if min exceeds max, both are the \
               larger). Every average starts so that its first value is at the bar of the longest one's.",
-        build: |a| vec![mavp(a.source(), a.bars.high(), a.n(0), a.n(1), a.n(2))],
+        build: |a| {
+            let [x, periods] = a.sources_or(MAVP_INPUTS);
+            vec![mavp(x, periods, a.n(0), a.n(1), a.n(2))]
+        },
         ..BASE
     },
     Indicator {

@@ -57,18 +57,17 @@ const RANGES: &[(ValueRange, &str)] = &[
     (range(1.0, f64::INFINITY), "cosh"),
     (range(-1.0, f64::INFINITY), "bias percent_return rocp support_resistance"),
     (range(-100.0, f64::INFINITY), "cvi ppo pvo roc vosc"),
-    (range(f64::NEG_INFINITY, 0.0), "sub"),
     (
         range(0.0, f64::INFINITY),
         "aberration.atr adr atr avgdev bbw brar chop cpr.width donchian_width drawdown.drawdown drawdown.log entropy ewma_volatility \
          exp garman_klass hvol marketfi massi maxindex medium_ad minindex minmaxindex minus_dm natr nvi parkinson pdist plus_dm pvi \
-         pvol rocr rocr100 rogers_satchell rvol sqrt stddev stderr thermo.mean thermo.thermo trange var vortex yang_zhang zigzag.bar",
+         pvol rocr rocr100 rogers_satchell rvol sqrt stddev stderr sub thermo.mean thermo.thermo trange var vortex yang_zhang zigzag.bar",
     ),
 ];
 
-/// Rows whose range assumes a positive source: unknown with another source.
-const POSITIVE_SOURCE: &str =
-    "bbw bias drawdown entropy percent_return ppo pvo roc rocp rocr rocr100 rvol ui vosc";
+/// Rows whose range assumes their default source, which is positive (of `sub`: ordered): unknown with another source.
+const DEFAULT_SOURCE: &str =
+    "bbw bias drawdown entropy percent_return ppo pvo roc rocp rocr rocr100 rvol sub ui vosc";
 
 /// Moving average types that are convex combinations of their inputs, so that they do not overshoot: SMA, EMA, WMA, TRIMA, KAMA.
 const CONVEX: [f64; 5] = [0.0, 1.0, 2.0, 5.0, 6.0];
@@ -93,8 +92,8 @@ pub(super) fn of(row: &Indicator, output: usize) -> Option<ValueRange> {
 /// Does the range of a row hold for these parameters, and for a source of any sign?
 pub(super) fn holds(row: &Indicator, params: &[f64], sourced: bool) -> bool {
     let convex = |(p, x): (&Param, &f64)| !p.name.ends_with("_type") || CONVEX.contains(x);
-    let needs_positive = POSITIVE_SOURCE.split_whitespace().any(|name| name == row.name);
-    row.params.iter().zip(params).all(convex) && !(sourced && needs_positive)
+    let needs_default = DEFAULT_SOURCE.split_whitespace().any(|name| name == row.name);
+    row.params.iter().zip(params).all(convex) && !(sourced && needs_default)
 }
 
 pub(super) fn starts_late(row: &Indicator) -> bool {
@@ -139,7 +138,7 @@ mod tests {
         let listed = RANGES.iter().flat_map(|(_, words)| words.split_whitespace());
         let mut seen = std::collections::HashSet::new();
         for word in
-            listed.chain(POSITIVE_SOURCE.split_whitespace()).chain(DATA_DEPENDENT_START.split_whitespace())
+            listed.chain(DEFAULT_SOURCE.split_whitespace()).chain(DATA_DEPENDENT_START.split_whitespace())
         {
             let (name, output) = word.split_once('.').map_or((word, None), |(n, o)| (n, Some(o)));
             let row = super::super::all().find(|r| r.name == name);

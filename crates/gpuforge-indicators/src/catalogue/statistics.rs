@@ -1,17 +1,18 @@
 //! Rolling statistics: variance, correlation, linear regression, order statistics, moments, returns, drawdown.
 
 use super::{
-    Group, Indicator, Oracle, int, real,
+    Group, HIGH_LOW, Indicator, Oracle, int, real,
     volatility::{sample_variance, varies},
 };
 use crate::{
-    graph::{Expr, Field},
+    graph::Expr,
     kernel::state_machine::{StateMachine, StateMachineDef},
 };
 use std::collections::VecDeque;
 
 const BASE: Indicator = Indicator { group: Group::Statistics, ..Indicator::BASE };
-const PAIR: &[Field] = &[Field::Close, Field::High];
+/// Rows of two sources, by default the high and the low.
+const PAIR: Indicator = Indicator { inputs: &HIGH_LOW, free_pair: true, ..BASE };
 
 pub(super) const ROWS: &[Indicator] = &[
     Indicator {
@@ -34,28 +35,26 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "beta",
         aliases: &["BETA"],
         params: &[int("period", 5, 1, 100_000)],
-        inputs: PAIR,
-        doc: "Beta: regression slope over the last `period` pairs of relative changes, those of the high against \
-              those of the close; 0 where the changes of the close do not vary.",
+        doc: "Beta: regression slope over the last `period` pairs of relative changes of two sources, those of \
+              the second against those of the first; 0 where the changes of the first do not vary.",
         build: |a| {
-            let [x, y] = [a.bars.close(), a.bars.high()].map(|x| (x - x.shift(1)).div0(x.shift(1)));
+            let [x, y] = a.sources_or(HIGH_LOW).map(|x| (x - x.shift(1)).div0(x.shift(1)));
             let n = a.n(0);
             vec![varies(x, n).select(x.co_moment(y, n).div0(x.co_moment(x, n)), 0.0)]
         },
-        ..BASE
+        ..PAIR
     },
     Indicator {
         name: "correl",
         aliases: &["CORREL"],
         params: &[int("period", 30, 1, 100_000)],
-        inputs: PAIR,
-        doc: "Pearson correlation coefficient of close and high over the last `period` bars, from -1 to 1; 0 where \
+        doc: "Pearson correlation coefficient of two sources over the last `period` bars, from -1 to 1; 0 where \
               one does not vary.",
         build: |a| {
-            let (x, y, n) = (a.bars.close(), a.bars.high(), a.n(0));
-            vec![correlation(x, y, n)]
+            let [x, y] = a.sources_or(HIGH_LOW);
+            vec![correlation(x, y, a.n(0))]
         },
-        ..BASE
+        ..PAIR
     },
     Indicator {
         name: "linearreg",
@@ -126,7 +125,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "percentile",
         aliases: &["PERCENTILE", "quantile"],
-        params: &[int("period", 100, 2, 10_000), real("percent", 50.0, 0.0, 100.0)],
+        params: &[int("period", 30, 2, 10_000), real("percent", 50.0, 0.0, 100.0)],
         doc: "Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th smallest, \
               at least the first.",
         build: |a| {
@@ -217,12 +216,11 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "spearman",
         params: &[int("period", 30, 2, 10_000)],
-        inputs: PAIR,
         oracle: Oracle::Reference,
-        doc: "Spearman's rank correlation of close and high over the last `period` bars: Pearson's of their ranks, \
+        doc: "Spearman's rank correlation of two sources over the last `period` bars: Pearson's of their ranks, \
               ties get the mean rank; 0 where one does not vary.",
-        build: |a| a.bars.state_machine(&SPEARMAN, &[a.x(0)], &[a.bars.close(), a.bars.high()]),
-        ..BASE
+        build: |a| a.bars.state_machine(&SPEARMAN, &[a.x(0)], &a.sources_or(HIGH_LOW)),
+        ..PAIR
     },
     Indicator {
         name: "log_return",

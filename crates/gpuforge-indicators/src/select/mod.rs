@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `parse.rs` | recursive-descent parser: text to syntax tree |
 //! | `resolve.rs` | [`Selector`]: name resolution, user definitions, parameter sweeps |
-//! | `arguments.rs` | binding of arguments to parameters and source |
+//! | `arguments.rs` | binding of arguments to parameters and sources |
 //! | `sets.rs` | named sets, `set:NAME` |
 //! | `mod.rs` | [`Instance`], [`SelectItem`], column names, [`plan`] |
 
@@ -55,7 +55,7 @@ impl SelectError {
     }
 }
 
-/// Source expression of a one-input indicator, or a named expression.
+/// Source expression of an indicator, or a named expression.
 #[derive(Clone)]
 pub struct Source {
     /// Its name in column names.
@@ -63,6 +63,20 @@ pub struct Source {
     /// Its text as written.
     pub text: String,
     pub(crate) expr: std::sync::Arc<resolve::ResolvedExpr>,
+}
+
+impl Source {
+    /// An input column.
+    fn column(field: Field) -> Self {
+        let name = field_name(field);
+        let expr = std::sync::Arc::new(resolve::ResolvedExpr::Price(name.clone()));
+        Source { text: name.clone(), name, expr }
+    }
+}
+
+/// Name of an input column: `close`.
+pub(crate) fn field_name(field: Field) -> String {
+    format!("{field:?}").to_lowercase()
 }
 
 impl fmt::Debug for Source {
@@ -80,8 +94,8 @@ pub struct Instance {
     pub params: Vec<f64>,
     /// Selected output; `None` is all.
     pub output: Option<usize>,
-    /// Source that replaces its input column.
-    pub source: Option<Source>,
+    /// Sources that replace its input columns: none, or [`Indicator::n_sources`] of them.
+    pub sources: Vec<Source>,
     /// Convention.
     pub convention: Convention,
 }
@@ -89,7 +103,13 @@ pub struct Instance {
 impl Instance {
     /// A row with default parameters.
     pub fn of(row: &'static Indicator) -> Self {
-        Instance { row, params: row.defaults(), output: None, source: None, convention: Convention::TaLib }
+        Instance {
+            row,
+            params: row.defaults(),
+            output: None,
+            sources: Vec::new(),
+            convention: Convention::TaLib,
+        }
     }
 
     /// A row with these parameters, the rest at their defaults.
@@ -102,8 +122,8 @@ impl Instance {
     }
 
     fn build<'g>(&self, bars: GraphBuilder<'g>) -> Vec<Expr<'g>> {
-        let source = self.source.as_ref().map(|s| s.expr.build(bars));
-        (self.row.build)(&BuildArgs::new(bars, &self.params, source).by(self.convention))
+        let sources: Vec<Expr<'g>> = self.sources.iter().map(|s| s.expr.build(bars)).collect();
+        (self.row.build)(&BuildArgs::new(bars, &self.params, &sources).by(self.convention))
     }
 
     /// Its columns: output index and column name.
@@ -112,9 +132,9 @@ impl Instance {
         (0..self.row.outputs.len()).filter(wanted).map(|at| (at, column(self, at))).collect()
     }
 
-    /// Value range of an output with these parameters and this source; `None` if unbounded.
+    /// Value range of an output with these parameters and sources; `None` if unbounded.
     pub fn range(&self, output: usize) -> Option<ValueRange> {
-        let holds = self.row.range_holds(&self.params, self.source.is_some());
+        let holds = self.row.range_holds(&self.params, !self.sources.is_empty());
         self.row.range(output).filter(|_| holds)
     }
 
@@ -255,7 +275,7 @@ fn stem(column: &str, name: &str) -> bool {
     column.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
-/// Column name of an output: indicator name, parameters, source and output name, joined by `_`.
+/// Column name of an output: indicator name, parameters, sources and output name, joined by `_`.
 ///
 /// The output name is omitted for the main output: the only one, or the first if it is named like the row or `value`
 /// (`macd_12_26_9`, but `bbands_20_2_2_upper`). Moving average types (`ma_type`) are included unless all are the defaults.
@@ -269,7 +289,7 @@ pub fn column(instance: &Instance, output: usize) -> String {
         name.push('_');
         name.push_str(&x.to_string());
     }
-    if let Some(source) = &instance.source {
+    for source in &instance.sources {
         name.push('_');
         name.push_str(&source.name);
     }

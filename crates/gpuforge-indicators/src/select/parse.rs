@@ -6,6 +6,7 @@
 //! expression := sum of products of numbers, columns, names of definitions, calls, and (expression)
 //! call       := name [ "(" argument ("," argument)* ")" ] [ "." output ]
 //! argument   := number ("|" number)*  |  name "=" (number ("|" number)* | expression)  |  expression
+//!               an expression is a source; the second of a row of two sources follows bare: `source=close,volume`
 //! ```
 //! Nesting depth and text length are bounded: hostile input cannot overflow the stack.
 

@@ -182,14 +182,18 @@ impl Selector {
         let row = self.row(text, call)?;
         let mut all = vec![self.of(row)];
         let mut binder = Binder::new(row);
+        let mut sources = Vec::new();
         for arg in &call.args {
             match binder.bind(text, arg)? {
-                ArgTarget::Source(expr) => {
-                    let source = self.source(text, expr)?;
-                    all.iter_mut().for_each(|i| i.source = Some(source.clone()));
-                }
+                ArgTarget::Source(expr) => sources.push(self.source(text, expr)?),
                 ArgTarget::Param(at, numbers) => all = sweep(text, row, all, arg, at, numbers)?,
             }
+        }
+        if !sources.is_empty() {
+            // One source of a pair leaves the other at its default, which the column name states.
+            let rest = row.inputs.iter().skip(sources.len()).copied().map(Source::column);
+            sources.extend(rest);
+            all.iter_mut().for_each(|i| i.sources.clone_from(&sources));
         }
         if let Some((name, at)) = &call.output {
             let found = row.outputs.iter().position(|o| o.eq_ignore_ascii_case(name));

@@ -216,7 +216,6 @@ pub(crate) fn talib(row: &Indicator, params: &[f64], bars: &Bars) -> Result<Vec<
     let mut ints = vec![vec![0i32; n]; info.outputs.len()];
     let mut call = id.new_call(&core);
     let fail = |what: &str, e: ta_lib::RetCode| format!("{what}: {e:?}");
-    let columns = [&bars.close, &bars.high, &bars.low, &bars.volume];
     let mut real = 0;
     for (slot, input) in info.inputs.iter().enumerate() {
         match input.kind {
@@ -233,8 +232,7 @@ pub(crate) fn talib(row: &Indicator, params: &[f64], bars: &Bars) -> Result<Vec<
                 .map_err(|e| fail("price", e))?,
             _ => {
                 real += 1;
-                let column = if real == 1 { source(row, bars) } else { columns[(real - 1) % 4] };
-                call.set_input(slot, column).map_err(|e| fail("input", e))?
+                call.set_input(slot, real_input(row, real - 1, bars)).map_err(|e| fail("input", e))?
             }
         };
     }
@@ -267,10 +265,10 @@ pub(crate) fn talib(row: &Indicator, params: &[f64], bars: &Bars) -> Result<Vec<
     Ok(reals.iter().enumerate().map(place).collect())
 }
 
-/// The first real input of a function: the first input column of the row.
-fn source<'a>(row: &Indicator, bars: &'a Bars) -> &'a [f64] {
+/// A real input of a function: the input column of the row.
+fn real_input<'a>(row: &Indicator, at: usize, bars: &'a Bars) -> &'a [f64] {
     use gpuforge_indicators::graph::Field;
-    match row.inputs.first() {
+    match row.inputs.get(at) {
         Some(Field::Volume) => &bars.volume,
         Some(Field::High) => &bars.high,
         Some(Field::Low) => &bars.low,

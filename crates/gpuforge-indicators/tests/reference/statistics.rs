@@ -52,7 +52,7 @@ fn spearman(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let n = p[0] as usize;
     vec![each(bars.len(), |t| {
         let Some(from) = (t + 1).checked_sub(n) else { return f64::NAN };
-        let (a, b) = (ranks(&bars.close[from..=t]), ranks(&bars.high[from..=t]));
+        let (a, b) = (ranks(&bars.high[from..=t]), ranks(&bars.low[from..=t]));
         let (ma, mb) = (mean(&a), mean(&b));
         let product = |a: &[f64], ma: f64, b: &[f64], mb: f64| sum(&zip(a, b, |a, b| (a - ma) * (b - mb)));
         let scale = (product(&a, ma, &a, ma) * product(&b, mb, &b, mb)).sqrt();

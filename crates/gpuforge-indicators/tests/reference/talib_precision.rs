@@ -217,7 +217,7 @@ fn correl(bars: &Bars, p: &[f64]) -> Vec<Column> {
             let mean = DoubleDouble::sum(x[from..=t].iter().map(|x| DoubleDouble::of(*x))) / number(n);
             x[from..=t].iter().map(|x| DoubleDouble::of(*x) - mean).collect()
         };
-        let (x, y) = (distances(&bars.close), distances(&bars.high));
+        let (x, y) = (distances(&bars.high), distances(&bars.low));
         let sum =
             |a: &[DoubleDouble], b: &[DoubleDouble]| DoubleDouble::sum(a.iter().zip(b).map(|(a, b)| *a * *b));
         let power = sum(&x, &x) * sum(&y, &y);

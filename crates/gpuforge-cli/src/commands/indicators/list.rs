@@ -132,6 +132,12 @@ fn page(row: &'static Indicator, item: &IndicatorInfo, verbose: bool, width: usi
         "inputs",
         item.inputs.iter().map(|f| format!("{f:?}").to_lowercase()).collect::<Vec<_>>().join(", "),
     );
+    let free = match item.sources.len() {
+        0 => String::new(),
+        1 => format!("source={} (or any column or expression)", item.sources.join(",")),
+        _ => format!("source={} (or any two columns or expressions)", item.sources.join(",")),
+    };
+    fact("source", free);
     let whole = |at: usize| row.params.get(at).is_some_and(|p| p.integer);
     let params = item.params.iter().enumerate().map(|(at, p)| parameter(p, whole(at)));
     fact("parameters", params.collect::<Vec<_>>().join(", "));
