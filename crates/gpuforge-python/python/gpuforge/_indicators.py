@@ -45,8 +45,9 @@ def indicators(
     and aligned; other layouts and types are copied once.
 
     ``select`` has the syntax of the command line: ``"rsi(14), macd(12,26,9).signal, ema(5) - ema(20)"``, ``"group:momentum"``,
-    ``"set:classic111"``, ``"all"``; a list is joined. ``define`` names expressions of your own, which may then be
-    selected; without ``select`` all of them are.
+    ``"set:classic111"``, ``"all"``; a list is joined. ``source=`` replaces what a row reads: ``"sma(20, source=hlc3)"``,
+    ``"correl(30, source=close,volume)"``. ``define`` names expressions of your own, which may then be selected; without
+    ``select`` all of them are.
 
     ``by`` names the column that groups rows into series, ``time`` the one that orders them. By default, columns with common
     names (``symbol``, ``ticker``, ``date``, ``timestamp``, ...) are used; ``False`` disables this. ``columns`` maps the others:
@@ -60,6 +61,8 @@ def indicators(
     >>> bars = {"close": np.array([1.0, 2.0, 3.0, 4.0])}
     >>> indicators(bars, "sma(2)")
     {'sma_2': array([nan, 1.5, 2.5, 3.5])}
+    >>> indicators({**bars, "open": np.array([1.0, 1.0, 2.0, 3.0])}, "sub(close, open)")
+    {'sub_close_open': array([0., 1., 1., 1.])}
     >>> indicators(bars, define={"twice": "close * 2"})
     {'twice': array([2., 4., 6., 8.])}
     """

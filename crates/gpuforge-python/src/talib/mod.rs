@@ -43,7 +43,7 @@ const RELEASE_GIL_ROWS: usize = 4096;
 struct BoundFunction {
     function: &'static Function,
     computation: Computation,
-    /// Parameters with TA-Lib's defaults.
+    /// Parameters with TA-Lib's limits.
     params: Vec<Param>,
     /// Bar field of each input array.
     fields: Vec<Field>,
@@ -106,12 +106,11 @@ impl BoundFunction {
         };
         let inputs = row.map_or(&[Field::Close] as &[Field], |row| row.inputs);
         let mut params = row.map_or(&MA_PARAMS as &[Param], |row| row.params).to_vec();
-        for (param, (name, kind)) in params.iter_mut().zip(words(function.params)) {
+        for (param, (name, _)) in params.iter_mut().zip(words(function.params)) {
             let limit = LIMITS
                 .iter()
                 .find(|(of, pattern, ..)| (of.is_empty() || *of == function.name) && fits(pattern, name));
             (param.min, param.max) = limit.map_or((param.min, param.max), |(.., min, max)| (*min, *max));
-            param.default = kind.strip_prefix('=').and_then(|x| x.parse().ok()).unwrap_or(param.default);
         }
         let named = |name: &str| Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(name));
         let field = |(at, name)| named(name).or_else(|| inputs.get(at).copied());
@@ -524,12 +523,9 @@ fn field_slot<'s, 'a>(series: &'s mut Series<'a>, field: Field) -> &'s mut &'a [
     }
 }
 
-/// Words with the suffix after their colon, or with their `=default`.
+/// Words with the suffix after their colon.
 fn words(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    text.split_whitespace().map(|word| match word.find('=') {
-        Some(at) => word.split_at(at),
-        None => word.split_once(':').unwrap_or((word, "")),
-    })
+    text.split_whitespace().map(|word| word.split_once(':').unwrap_or((word, "")))
 }
 
 fn find_function(id: usize) -> PyResult<&'static BoundFunction> {

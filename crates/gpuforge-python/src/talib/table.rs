@@ -1,7 +1,7 @@
 //! Table of TA-Lib's functions: names, inputs, parameters, outputs and flags of its interface (Python package 0.8), one row each.
 //!
-//! Defaults and limits of parameters are those of the catalogue; `tests/python/test_talib_info.py` compares all of it with
-//! the package.
+//! Defaults of parameters are those of the catalogue, and limits too but for [`LIMITS`]; `tests/python/test_talib_info.py`
+//! compares all of it with the package.
 
 /// A function of TA-Lib.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +14,7 @@ pub(crate) struct Function {
     pub(crate) display: &'static str,
     /// Input names, in order.
     pub(crate) inputs: &'static str,
-    /// Parameter names, in order; `:f` is real, `:t` and `:e` are an integer and a real whose default is in the signature. `=` is
-    /// a default that is not the catalogue's.
+    /// Parameter names, in order; `:f` is real, `:t` and `:e` are an integer and a real whose default is in the signature.
     pub(crate) params: &'static str,
     /// Output names, each with its flags (see [`OUTPUT_FLAGS`]); `i` is an integer, `x` a bar index, `>` that of the maximum.
     pub(crate) outputs: &'static str,
@@ -278,7 +277,7 @@ pub(crate) const TABLE: &[Function] = &[
     f("LINEARREG_ANGLE", STATISTIC, "Linear Regression Angle", "real", "timeperiod", "real:l", ""),
     f("LINEARREG_INTERCEPT", STATISTIC, "Linear Regression Intercept", "real", "timeperiod", "real:l", "s"),
     f("LINEARREG_SLOPE", STATISTIC, "Linear Regression Slope", "real", "timeperiod", "real:l", ""),
-    f("PERCENTILE", STATISTIC, "Percentile (nearest rank)", "real", "timeperiod=30 percentile:e", "real:l", "s"),
+    f("PERCENTILE", STATISTIC, "Percentile (nearest rank)", "real", "timeperiod percentile:e", "real:l", "s"),
     f("PERCENTRANK", STATISTIC, "Percent Rank", "real", "timeperiod", "real:l", ""),
     f("STDDEV", STATISTIC, "Standard Deviation", "real", "timeperiod nbdev:f", "real:l", ""),
     f("TSF", STATISTIC, "Time Series Forecast", "real", "timeperiod", "real:l", "s"),
