@@ -14,7 +14,7 @@ import pytest
 import gpuforge
 
 PACKAGE = Path(gpuforge.__file__).parent
-MODULES = ["_indicators", "_lattice", "_machine", "_runtime", "ops", "profiler", "talib", "talib.abstract", "talib.stream", "trajectory"]
+MODULES = ["_indicators", "_lattice", "_machine", "_runtime", "ops", "profiler", "talib", "talib.abstract", "talib.func", "talib.stream", "trajectory"]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -43,12 +43,13 @@ PROGRAM = """
 import numpy as np
 import gpuforge
 import gpuforge.talib as talib
-from gpuforge.talib import abstract, stream
+from gpuforge.talib import abstract, func, stream
 
 bars = {"close": np.ones(50)}
 out = gpuforge.indicators(bars, "rsi(14)", device="cpu")
 column: np.ndarray = out["rsi_14"]
 rsi = talib.RSI(bars["close"], timeperiod=14)
+same: np.ndarray = func.RSI(bars["close"], timeperiod=14)
 upper, middle, lower = talib.BBANDS(bars["close"])
 names: list[str] = abstract.Function("macd").output_names
 handle = stream.SMA(bars["close"], timeperiod=5)

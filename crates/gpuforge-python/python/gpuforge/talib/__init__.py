@@ -29,6 +29,9 @@ __ta_version__ = b"0.8.1 (gpuforge)"
 
 __function_groups__ = _GROUPS
 
+#: Names of all functions in alphabetical order.
+__TA_FUNCTION_NAMES__ = sorted(_POSITIONS)
+
 
 def get_functions() -> list[str]:
     """Names of all functions, group by group."""
@@ -88,7 +91,7 @@ def get_compatibility() -> int:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("abstract", "stream"):
+    if name in ("abstract", "func", "stream"):
         import importlib
 
         return importlib.import_module(f"gpuforge.talib.{name}")
