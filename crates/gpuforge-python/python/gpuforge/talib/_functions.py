@@ -78,7 +78,7 @@ def HT_TRENDMODE(real: Any) -> Whole:
 def ADD(real0: Any, real1: Any) -> Real:
     """Vector Arithmetic Add (Math Operators)
 
-    The close plus the high.
+    Sum of two sources.
 
     Inputs: real0, real1
     Outputs: real
@@ -100,7 +100,8 @@ def CUMSUM(real: Any) -> Real:
 def DIV(real0: Any, real1: Any) -> Real:
     """Vector Arithmetic Div (Math Operators)
 
-    The close divided by the high; a division by 0 is infinite, or NaN where both are 0.
+    Quotient of two sources: the first over the second; a division by 0 is infinite, or NaN where both
+    are 0.
 
     Inputs: real0, real1
     Outputs: real
@@ -184,7 +185,7 @@ def MINMAXINDEX(real: Any, timeperiod: int = -(2**31)) -> tuple[Whole, Whole]:
 def MULT(real0: Any, real1: Any) -> Real:
     """Vector Arithmetic Mult (Math Operators)
 
-    The close times the high.
+    Product of two sources.
 
     Inputs: real0, real1
     Outputs: real
@@ -195,7 +196,7 @@ def MULT(real0: Any, real1: Any) -> Real:
 def SUB(real0: Any, real1: Any) -> Real:
     """Vector Arithmetic Subtraction (Math Operators)
 
-    The close minus the high.
+    Difference of two sources: the first minus the second.
 
     Inputs: real0, real1
     Outputs: real
@@ -1133,9 +1134,9 @@ def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37) -> tuple
 def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(2**31), matype: int = 0) -> Real:
     """Moving average with variable period (Overlap Studies)
 
-    Moving average with variable period: the period of each bar is the second column read (the high),
-    truncated to an integer and clamped to `min_period`..`max_period` (if min exceeds max, both are the
-    larger). Every average starts so that its first value is at the bar of the longest one's.
+    Moving average with variable period: the period of each bar is the second source (by default the
+    high), truncated to an integer and clamped to `min_period`..`max_period` (if min exceeds max, both
+    are the larger). Every average starts so that its first value is at the bar of the longest one's.
 
     Inputs: real, periods
     Parameters: minperiod (2), maxperiod (30), matype (0)
@@ -2105,8 +2106,8 @@ def WCLPRICE(high: Any, low: Any, close: Any) -> Real:
 def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
     """Beta (Statistic Functions)
 
-    Beta: regression slope over the last `period` pairs of relative changes, those of the high against
-    those of the close; 0 where the changes of the close do not vary.
+    Beta: regression slope over the last `period` pairs of relative changes of two sources, those of the
+    second against those of the first; 0 where the changes of the first do not vary.
 
     Inputs: real0, real1
     Parameters: timeperiod (5)
@@ -2118,7 +2119,7 @@ def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
 def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
     """Pearson's Correlation Coefficient (r) (Statistic Functions)
 
-    Pearson correlation coefficient of close and high over the last `period` bars, from -1 to 1; 0 where
+    Pearson correlation coefficient of two sources over the last `period` bars, from -1 to 1; 0 where
     one does not vary.
 
     Inputs: real0, real1
