@@ -96,6 +96,8 @@ const RELAXED_BLOCK_BARS: (usize, usize) = (2048, 16384);
 const RELAXED_BLOCK_BYTES: usize = 768 << 10;
 /// A relaxed block is this many times as long as the warm-up of its chunks.
 const RELAXED_BLOCK_WARMUPS: usize = 24;
+/// Bars of a cache line of one series.
+const LINE_BARS: usize = CACHE_LINE / size_of::<f64>();
 /// Results of so many bytes do not fit a cache: with normal stores each line would be read before it is written.
 const NONTEMPORAL_BYTES: usize = 16 << 20;
 
@@ -133,6 +135,7 @@ pub fn run_into(plan: &ExecPlan, series: &[Series<'_>], columns: &mut [Columns<'
         }
     }
     let convergence = if batched { time_parallel::convergence(plan) } else { None };
+    let longest = tiles.first().and_then(|tile| tile.first()).map_or(0, |(s, _)| s.len(plan));
     let threads = options.threads.min(tiles.len());
     let queue = Mutex::new(tiles.into_iter());
     let worker = || {
@@ -145,19 +148,21 @@ pub fn run_into(plan: &ExecPlan, series: &[Series<'_>], columns: &mut [Columns<'
                     let done = split.is_some_and(|split| {
                         batch
                             .get_or_insert_with(|| {
-                                Tile::<LANES>::new(plan.for_lanes(LANES), batched_kernel, options, false)
+                                Tile::<LANES>::new(plan.for_lanes(LANES), batched_kernel, options, None)
                             })
                             .run_time_parallel(plan.for_lanes(LANES), series, columns, split)
                     });
                     if !done {
                         single
-                            .get_or_insert_with(|| Tile::<1>::new(plan, single_kernel, options, true))
+                            .get_or_insert_with(|| {
+                                Tile::<1>::new(plan, single_kernel, options, Some(longest))
+                            })
                             .run_single(plan, series, columns);
                     }
                 }
                 Some(tile) => batch
                     .get_or_insert_with(|| {
-                        Tile::<LANES>::new(plan.for_lanes(LANES), batched_kernel, options, false)
+                        Tile::<LANES>::new(plan.for_lanes(LANES), batched_kernel, options, None)
                     })
                     .run_batched(plan.for_lanes(LANES), tile),
                 None => break,
@@ -183,34 +188,33 @@ fn run_one(plan: &ExecPlan, series: &Series<'_>, columns: &mut Columns<'_>, opti
     let nontemporal_stores = nontemporal_stores(options, bars * columns.len());
     let relaxed_fp = options.relaxed_fp && plan.has_recurrences();
     let chunked = tile::has_chunked_kernels(plan, ExecOptions { relaxed_fp, ..options });
-    let block = options.block.or(chunked.then(|| relaxed_block(plan, bars)));
+    let block = options.block.or(chunked.then(|| relaxed_block(plan)));
+    // Prefix scans go by cache lines of bars.
+    let block = block.map(|bars| if relaxed_fp { bars.next_multiple_of(LINE_BARS) } else { bars });
     let options = ExecOptions { nontemporal_stores, block, relaxed_fp, ..options };
     let batched = !relaxed_fp && options.batched.unwrap_or_else(|| plan.prefers_batched());
     let split =
         if batched { time_parallel::convergence(plan).and_then(|c| TimeSplit::new(bars, c)) } else { None };
     if let Some(split) = split {
         let (plan, block) = (plan.for_lanes(LANES), options.block.or(Some(split.block())));
-        let mut tile = Tile::<LANES>::new(plan, batched_kernel, ExecOptions { block, ..options }, false);
+        let mut tile = Tile::<LANES>::new(plan, batched_kernel, ExecOptions { block, ..options }, None);
         if tile.run_time_parallel(plan, series, columns, split) {
             return;
         }
     }
     let kernel = if relaxed_fp { relaxed_kernel } else { single_kernel };
-    let mut tile = Tile::<1>::new(plan, kernel, options, true);
+    let mut tile = Tile::<1>::new(plan, kernel, options, Some(bars));
     tile.run_single(plan, series, columns);
     tile.recycle();
 }
 
-/// Bars of a block whose recurrences are chunked: each chunk should be much longer than its warm-up.
-fn relaxed_block(plan: &ExecPlan, bars: usize) -> usize {
+/// Bars of a block whose recurrences are chunked: each chunk should be much longer than its warm-up. By the plan alone: chunks
+/// of a short series begin where those of a longer one do.
+fn relaxed_block(plan: &ExecPlan) -> usize {
     let (min, max) = RELAXED_BLOCK_BARS;
     let warmup = plan.steps.iter().map(|step| chunked::warmup(&step.op)).max().unwrap_or(0);
     let budget = RELAXED_BLOCK_BYTES / size_of::<f64>() / plan.buffers.max(1);
-    warmup
-        .saturating_mul(RELAXED_BLOCK_WARMUPS)
-        .min(budget)
-        .clamp(min, max)
-        .min(bars.next_multiple_of(CACHE_LINE))
+    warmup.saturating_mul(RELAXED_BLOCK_WARMUPS).min(budget).clamp(min, max)
 }
 
 /// Computes a plan for many series; one vector of columns per series.

@@ -1,5 +1,5 @@
 //! Relaxed floating point (chunked recurrences, prefix scans) against the sequential result: equal to twelve digits, NaN and
-//! infinity included. And forks of streams are independent.
+//! infinity included; and prefix-stable: a value does not depend on the bars that follow. And forks of streams are independent.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 use gpuforge_indicators::{
@@ -195,5 +195,78 @@ fn a_forked_stream_is_independent() {
             }
             assert_ne!(&column[..150], other.as_slice(), "{name}");
         }
+    }
+}
+
+/// Every causal indicator of `data`, of its first bars alone: the same bits as in the whole series.
+#[track_caller]
+fn prefixes_are_stable(data: &[Vec<f64>; 5], lengths: &[usize], options: ExecOptions) {
+    let time: Vec<f64> = (0..data[0].len()).map(|t| t as f64 * 60.0).collect();
+    let mut differing = Vec::new();
+    for row in catalogue::all() {
+        let selection = select(&[Instance::of(row)]);
+        // What looks ahead changes as bars arrive.
+        if !selection.plan.supports_streaming() {
+            continue;
+        }
+        let whole = run(&selection.plan, &[Series { time: &time, ..series(data) }], options);
+        for n in lengths {
+            let [open, high, low, close, volume] = data.each_ref().map(|column| &column[..*n]);
+            let bars = Series { open, high, low, close, volume, time: &time[..*n] };
+            let part = run(&selection.plan, &[bars], options);
+            for ((part, whole), column) in part[0].iter().zip(&whole[0]).zip(&selection.columns) {
+                let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+                if let Some(t) = part.iter().zip(whole).position(|pair| !same(pair)) {
+                    differing.push(format!(
+                        "{column:?} of {n} bars, bar {t}: {:e}, in the longer series {:e}",
+                        part[t], whole[t]
+                    ));
+                }
+            }
+        }
+    }
+    let count = differing.len();
+    differing.truncate(20);
+    assert!(differing.is_empty(), "{count} differ, the first:\n{}", differing.join("\n"));
+}
+
+/// Lengths around iterations of prefix scans, blocks, and the rows from which on Python releases the GIL.
+const LENGTHS: [usize; 13] = [1, 7, 8, 9, 63, 100, 1_000, 1_003, 4_095, 4_096, 4_097, 8_191, 19_999];
+
+#[test]
+fn a_value_does_not_depend_on_the_bars_that_follow() {
+    let data = bars(20_000);
+    for jit in [true, false] {
+        prefixes_are_stable(&data, &LENGTHS, ExecOptions { jit, ..options(true) });
+    }
+}
+
+#[test]
+fn a_nan_does_not_change_the_bars_before_it() {
+    for (at, what) in [(700, f64::NAN), (5_003, f64::NAN), (3_001, f64::INFINITY)] {
+        let mut data = bars(6_000);
+        data.iter_mut().for_each(|column| column[at] = what);
+        let lengths = [-300, -8, -5, -2, -1, 0, 1, 2, 5, 8, 60, 300].map(|n| at.strict_add_signed(n));
+        for jit in [true, false] {
+            prefixes_are_stable(&data, &lengths, ExecOptions { jit, ..options(true) });
+        }
+    }
+}
+
+/// Zeros and negative zeros, flat prices, a volume of 0.
+#[test]
+fn prefixes_of_zeros_are_stable() {
+    let mut data = bars(3_000);
+    data[4].iter_mut().step_by(3).for_each(|volume| *volume = 0.0);
+    data[4][..700].fill(0.0);
+    data[4][1_000..1_700].fill(-0.0);
+    data.iter_mut().take(4).for_each(|column| column[300..800].fill(12.5));
+    data.iter_mut().take(4).for_each(|column| column[1_300..1_800].fill(-0.0));
+    for jit in [true, false] {
+        prefixes_are_stable(
+            &data,
+            &[9, 333, 700, 701, 999, 1_003, 1_311, 2_999],
+            ExecOptions { jit, ..options(true) },
+        );
     }
 }

@@ -28,8 +28,10 @@ pub(super) struct BlockBuffers<const L: usize> {
     pub(super) history: Vec<usize>,
     /// Offset of the block in buffers with a history.
     pub(super) shift: usize,
-    /// Blocks that buffers with a history have room for.
-    pub(super) blocks: usize,
+    /// Rows that buffers with a history have room for after it: some blocks, or all bars of a short series.
+    pub(super) capacity: usize,
+    /// Bars of the block that are done: kernels continue there where a fused loop gave up. 0 between steps.
+    pub(super) done: usize,
 }
 
 /// Blocks that a buffer with a history has room for, at most: its history moves to the front only once in so many.
@@ -168,7 +170,7 @@ impl<const L: usize> BlockBuffers<L> {
             }
             Location::Buffer => {
                 let history = self.history.get(buffer).copied()?;
-                let begin = if history == 0 { 0 } else { history + self.shift };
+                let begin = self.done + if history == 0 { 0 } else { history + self.shift };
                 let rows = self.buffers.get_mut(buffer)?.rows_mut();
                 rows.get(begin.checked_sub(back)?..begin + (t1 - t0))?;
                 Some(rows.as_mut_ptr().wrapping_add(begin).cast())
@@ -183,11 +185,11 @@ impl<const L: usize> BlockBuffers<L> {
         }
     }
 
-    /// The row at which the block begins in a buffer.
+    /// The row at which the block begins in a buffer, or what is left of it.
     #[inline(always)]
     pub(super) fn begin(&self, slot: BufferSlot) -> usize {
         let history = self.history.get(slot.buffer).copied().unwrap_or(0);
-        if history == 0 { 0 } else { history + self.shift }
+        self.done + if history == 0 { 0 } else { history + self.shift }
     }
 
     /// Moves out what a step writes: its buffer, or the column that it is in.

@@ -61,7 +61,7 @@ impl Tile<LANES> {
 
     /// How many of the bars that are left one call can compute: whole rounds, and no more than advancing streams have room for.
     fn run_length(&mut self, fused: &FusedLoop, left: usize) -> Option<usize> {
-        let capacity = self.buffers.blocks * self.block - self.buffers.shift;
+        let capacity = self.buffers.capacity - self.buffers.shift;
         let has_history = |at: usize| self.buffers.history.get(at).is_some_and(|h| *h > 0);
         let advances = fused.streams.iter().any(|(buffer, ..)| has_history(*buffer));
         let max = if advances { capacity } else { MAX_RUN_BARS };
@@ -190,7 +190,7 @@ mod tests {
             nontemporal_stores: Some(store_mode == StoreMode::NonTemporal),
             ..ExecOptions::default()
         };
-        let mut state = Tile::<LANES>::new(plan, batched_kernel, options, false);
+        let mut state = Tile::<LANES>::new(plan, batched_kernel, options, None);
         let block = state.block;
         state.next_block(0);
         state.run_steps(plan, 0, block, &[], &mut [], |_, _| {});

@@ -1,14 +1,28 @@
 //! Calls of fused loops: fills the JIT argument block from a tile's buffers and kernel states, and takes the states back.
+//!
+//! Prefix scans go by iterations of eight bars. Two things must not depend on the bars that follow: the last bars of a series,
+//! which fill no iteration, and the bars before a NaN. Both are computed as an iteration whose other bars are masked out
+//! ([`JitProgram::run_masked`]), in scratch memory: a value is the same whether its iteration is complete or not.
 
 use crate::{
     exec::tile::Tile,
-    jit::{ARG_STREAMS, FusedLoop, JitProgram, StateSlot},
+    jit::{ARG_STREAMS, FusedLoop, ITERATION_BARS, JitProgram, StateSlot},
     kernel::Row,
 };
 
+/// What a fused loop did of a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct FusedRun {
+    /// Bars from the beginning of the block; the kernels compute the others.
+    pub(super) done: usize,
+    /// Bars after those whose results it has as well, without the states after them: [`Tile::put_kept`] writes them when the
+    /// kernels have run.
+    pub(super) kept: usize,
+}
+
 impl<const L: usize> Tile<L> {
-    /// Runs a fused loop over a block; `false`, with nothing changed, where a stream is too short, or a prefix scan met a state
-    /// that is not finite.
+    /// Runs a fused loop over a block. It does nothing where a stream is too short, and ends early where a prefix scan meets a
+    /// state that is not finite.
     pub(super) fn run_fused_loop(
         &mut self,
         program: &JitProgram,
@@ -16,31 +30,108 @@ impl<const L: usize> Tile<L> {
         (t0, t1): (usize, usize),
         fields: &[&[Row<L>]],
         columns: &mut [&mut [Row<L>]],
-    ) -> bool {
-        if !self.set_args(fused, (t0, t1), fields, columns) || !self.scans_hold(fused) {
-            return false;
+    ) -> FusedRun {
+        if !self.set_args(fused, (t0, t1), fields, columns) {
+            return FusedRun::default();
         }
         let bars = t1 - t0;
+        if fused.has_scans {
+            return self.run_scans(program, fused, bars);
+        }
         #[allow(unsafe_code, reason = "JIT code takes raw pointers")]
         // SAFETY: `stream_pointer` checked the bounds of every stream as far as the loop reads and writes it; streams that it
         // writes are buffers or columns that are borrowed mutably here; a stream that is only read may alias one of them,
         // which the IR verifier accounts for.
         unsafe {
+            program.run(fused, &mut self.args, bars, L, self.store_mode);
+        }
+        self.take_states(fused);
+        FusedRun { done: bars, kept: 0 }
+    }
+
+    /// Runs a loop of prefix scans, whose argument block is set: whole iterations, then the bars that fill none.
+    fn run_scans(&mut self, program: &JitProgram, fused: &FusedLoop, bars: usize) -> FusedRun {
+        let whole = bars / ITERATION_BARS * ITERATION_BARS;
+        // A scan adds 0 times what follows to a bar: to a state that is -0, the sign of that would show.
+        self.args.states.iter_mut().flat_map(|StateSlot(state)| state).for_each(|x| *x += 0.0);
+        if !finite(&self.args.states) {
+            return FusedRun::default();
+        }
+        #[allow(unsafe_code, reason = "JIT code takes raw pointers")]
+        // SAFETY: as in `run_fused_loop`; the pointers are advanced by `done` bars, and `bars - done` are left.
+        unsafe {
+            let done = match self.run_iterations(program, fused, whole) {
+                true => whole,
+                // Only one block has the bar from which on a state is not finite: one iteration at a time finds it.
+                false => (0..whole)
+                    .step_by(ITERATION_BARS)
+                    .find(|_| !self.run_iterations(program, fused, ITERATION_BARS))
+                    .unwrap_or(whole),
+            };
+            self.take_states(fused);
+            let left = (bars - done).min(ITERATION_BARS);
+            if left == 0 {
+                return FusedRun { done, kept: 0 };
+            }
+            if left < ITERATION_BARS && self.run_masked(program, fused, left) {
+                self.args.store_masked(fused, left);
+                return FusedRun { done: bars, kept: 0 };
+            }
+            // A bar among these has a NaN. Those before it are what they would be if the series ended there.
+            let kept = (1..left).rev().find(|bars| self.run_masked(program, fused, *bars)).unwrap_or(0);
+            FusedRun { done, kept }
+        }
+    }
+
+    /// Runs whole iterations and advances the argument block; `false`, with nothing changed, where a state is not finite then.
+    ///
+    /// # Safety
+    /// As for [`JitProgram::run`].
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    unsafe fn run_iterations(&mut self, program: &JitProgram, fused: &FusedLoop, bars: usize) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe {
             fused.save_overwritten(&mut self.args, bars);
             program.run(fused, &mut self.args, bars, L, self.store_mode);
-            if self.scans_hold(fused) {
-                self.take_states(fused);
+            if finite(&self.args.states) {
+                self.args.advance(bars);
                 return true;
             }
-            // Undo: the kernels compute these bars again from the same inputs.
             self.args.restore_overwritten(bars);
         }
         false
     }
 
-    /// Are the states of prefix scans finite?
-    fn scans_hold(&self, fused: &FusedLoop) -> bool {
-        !fused.has_scans || self.args.states.iter().all(|StateSlot([state, ..])| state.is_finite())
+    /// Runs the next bars, fewer than an iteration, in scratch memory; `false` where a state is then not finite.
+    ///
+    /// # Safety
+    /// As for [`JitProgram::run`].
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    unsafe fn run_masked(&mut self, program: &JitProgram, fused: &FusedLoop, bars: usize) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { program.run_masked(fused, &mut self.args, bars) };
+        finite(&self.args.masked.states)
+    }
+
+    /// Writes the results that a loop kept over those of the kernels, after they have run.
+    pub(super) fn put_kept(
+        &mut self,
+        fused: &FusedLoop,
+        run: FusedRun,
+        range: (usize, usize),
+        fields: &[&[Row<L>]],
+        columns: &mut [&mut [Row<L>]],
+    ) {
+        if !self.set_args(fused, range, fields, columns) {
+            return;
+        }
+        self.args.advance(run.done);
+        #[allow(unsafe_code, reason = "JIT arguments are raw pointers")]
+        // SAFETY: `set_args` checked the bounds of every stream up to the end of the block, which is further than `done + kept`
+        // bars; streams that the loop writes are buffers or columns that are borrowed mutably here.
+        unsafe {
+            self.args.store_masked(fused, run.kept);
+        }
     }
 
     /// Fills the argument block with the pointers and states of a loop; `false` where a stream is too short.
@@ -75,4 +166,9 @@ impl<const L: usize> Tile<L> {
             }
         }
     }
+}
+
+/// Are all states finite? Prefix scans hold only then.
+fn finite(states: &[StateSlot]) -> bool {
+    states.iter().all(|StateSlot([state, ..])| state.is_finite())
 }

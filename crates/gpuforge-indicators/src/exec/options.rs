@@ -9,7 +9,8 @@ pub struct ExecOptions {
     pub threads: usize,
     /// SIMD level of the kernels.
     pub simd: Simd,
-    /// Bars per block, for tests; `None` sizes blocks to L1. With `relaxed_fp` the last digits depend on it.
+    /// Bars per block, for tests; `None` sizes blocks to L1. With `relaxed_fp` the last digits depend on it, and it is rounded
+    /// up to a cache line.
     pub block: Option<usize>,
     /// SIMD across series (batched), or each series by itself? `None` is what the plan's cost model says is faster.
     pub batched: Option<bool>,
@@ -18,8 +19,10 @@ pub struct ExecOptions {
     pub jit: bool,
     /// Are results written with non-temporal (streaming) stores? `None` is from 16 MiB of results on: larger than a cache.
     pub nontemporal_stores: Option<bool>,
-    /// Relaxed (reassociated) floating point: twelve digits are enough. Recurrences of one long series become chunks or
-    /// prefix scans.
+    /// Relaxed (reassociated) floating point: twelve digits are enough. Recurrences of a single series become chunks or prefix
+    /// scans; several series and streams are always exact. A value depends on the bars up to its own and never on how many
+    /// follow: the first `n` results are those of the first `n` bars, bit for bit, a NaN later on included. The exception is a
+    /// series whose sums overflow.
     pub relaxed_fp: bool,
     /// Is JIT code compared with the kernels on the first bars that a plan computes? On a mismatch the kernels compute
     /// everything, and [`jit_fallbacks`](super::jit_fallbacks) says so. Costs some hundred bars once per plan.

@@ -3,6 +3,7 @@
 use crate::{
     exec::{
         buffers::{BlockBuffers, Buffer, output_rows},
+        jit_call::FusedRun,
         tile::Tile,
     },
     graph::NodeOp,
@@ -26,27 +27,32 @@ impl<const L: usize> Tile<L> {
         let all = [Segment::Kernels(0..plan.steps.len())];
         for segment in jit.as_ref().map_or(&all as &[Segment], |p| &p.segments) {
             let (Segment::Kernels(steps) | Segment::Fused { steps, .. }) = segment;
-            let done = match (segment, &jit) {
+            let (run, scans) = match (segment, &jit) {
                 (Segment::Fused { index, .. }, Some(program)) => {
                     let fused = program.fused_loop(*index).filter(|l| t0 >= l.steady_from);
-                    let done =
-                        fused.is_some_and(|l| self.run_fused_loop(program, l, (t0, t1), fields, columns));
-                    if fused.is_some_and(|l| l.has_scans) && !done {
+                    let run = fused.map(|l| self.run_fused_loop(program, l, (t0, t1), fields, columns));
+                    let scans = fused.filter(|l| l.has_scans);
+                    if scans.is_some() && run.is_some_and(|run| run.done < t1 - t0) {
                         // Kernels read constants that the loop embeds.
-                        let rows = self.buffers.blocks * self.block;
+                        let rows = self.buffers.capacity;
                         plan.constants
                             .iter()
                             .for_each(|(x, slot)| self.buffers.fill_constant(*x, *slot, rows));
                     }
-                    done
+                    (run.unwrap_or_default(), scans)
                 }
-                _ => false,
+                _ => (FusedRun::default(), None),
             };
             for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
-                if !done {
-                    self.run_step(at, step, (t0, t1), fields, columns);
+                if run.done < t1 - t0 {
+                    self.buffers.done = run.done;
+                    self.run_step(at, step, (t0 + run.done, t1), fields, columns);
+                    self.buffers.done = 0;
                 }
                 after(&self.buffers, at);
+            }
+            if let Some(fused) = scans.filter(|_| run.kept > 0) {
+                self.put_kept(fused, run, (t0, t1), fields, columns);
             }
         }
         self.jit = jit;
@@ -78,8 +84,8 @@ impl<const L: usize> Tile<L> {
                 output.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
             } else if let Some(kernel) = self.kernels.get_mut(at) {
                 let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
-                let (start, simd) = (step.start, self.simd);
-                kernel.run(&mut Block { inputs, outputs: &mut output, t0, t1, start, simd });
+                let (start, simd, nominal) = (step.start, self.simd, self.block);
+                kernel.run(&mut Block { inputs, outputs: &mut output, t0, t1, nominal, start, simd });
             }
             return self.buffers.put(*slot, own, lent, columns);
         }
@@ -100,7 +106,8 @@ impl<const L: usize> Tile<L> {
             outputs.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
         } else if let Some(kernel) = self.kernels.get_mut(at) {
             let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
-            kernel.run(&mut Block { inputs, outputs, t0, t1, start: step.start, simd: self.simd });
+            let (start, simd, nominal) = (step.start, self.simd, self.block);
+            kernel.run(&mut Block { inputs, outputs, t0, t1, nominal, start, simd });
         }
         for (slot, (own, lent)) in step.outputs.iter().zip(taken) {
             self.buffers.put(*slot, own, lent, columns);

@@ -17,13 +17,15 @@ pub struct Stream<P> {
 }
 
 impl<P: Deref<Target = ExecPlan>> Stream<P> {
-    /// At the beginning of a series.
+    /// At the beginning of a series. Always exact: `relaxed_fp` has no effect, since a prefix scan over the few bars of a push
+    /// cannot be continued by the next.
     pub fn new(plan: P, options: ExecOptions) -> Stream<P> {
-        let tile = Tile::new(&plan, single_kernel, options, false);
+        let options = ExecOptions { relaxed_fp: false, ..options };
+        let tile = Tile::new(&plan, single_kernel, options, None);
         let pending =
             options.verify_jit && tile.jit.as_ref().is_some_and(|program| program.self_check.is_pending());
         let shadow =
-            pending.then(|| Tile::new(&plan, single_kernel, ExecOptions { jit: false, ..options }, false));
+            pending.then(|| Tile::new(&plan, single_kernel, ExecOptions { jit: false, ..options }, None));
         Stream { plan, tile, shadow: shadow.map(Box::new) }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Tile<const L: usize> {
     pub(super) buffers: BlockBuffers<L>,
     /// Bars of a block.
     pub(super) block: usize,
+    /// Bars of a series in place, at most.
+    max_bars: usize,
     /// Bars of the first block.
     first_block: usize,
     pub(super) relaxed_fp: bool,
@@ -42,13 +44,15 @@ pub(super) struct Tile<const L: usize> {
 }
 
 impl<const L: usize> Tile<L> {
-    /// With `in_place`, bars are read from and results written to the caller's columns, without buffers of their own.
+    /// Where `bars` are given (the longest series, at most), they are read from and results written to the caller's columns in
+    /// place, without buffers of their own, and buffers have no more rows than that.
     pub(super) fn new(
         plan: &ExecPlan,
         make_kernel: fn(&Step) -> Box<dyn Kernel<L>>,
         options: ExecOptions,
-        in_place: bool,
+        bars: Option<usize>,
     ) -> Self {
+        let in_place = bars.is_some();
         let [single, batched] = BLOCK_BYTES;
         let bytes = if L == 1 { single } else { batched };
         let relaxed_fp = options.relaxed_fp && L == 1;
@@ -75,15 +79,17 @@ impl<const L: usize> Tile<L> {
         let max_blocks = if L == 1 && has_chunked_kernels(plan, options) { 1 } else { MAX_BLOCKS };
         let blocks =
             (HISTORY_BYTES / (with_history.max(1) * block * size_of::<Row<L>>())).clamp(1, max_blocks);
+        let max_bars = bars.unwrap_or(usize::MAX);
+        let capacity = blocks.saturating_mul(block).min(max_bars);
         let allocate = if in_place { Buffer::recycled } else { Buffer::new };
         let buffer = |(h, at): (&usize, &Location)| match at {
-            Location::Buffer if *h > 0 => allocate(h + blocks * block),
-            Location::Buffer => allocate(block),
+            Location::Buffer if *h > 0 => allocate(h + capacity),
+            Location::Buffer => allocate(block.min(max_bars)),
             _ => Buffer::default(),
         };
         let all: Vec<Buffer<L>> = history.iter().zip(&locations).map(buffer).collect();
         let kernels = plan.steps.iter().map(make_kernel).collect();
-        let mut buffers = BlockBuffers { buffers: all, locations, history, shift: 0, blocks };
+        let mut buffers = BlockBuffers { buffers: all, locations, history, shift: 0, capacity, done: 0 };
         let poison = options.poison_buffers.then(|| Poison::new(plan, &mut buffers));
         // The first block of a single series ends as soon as every step is warmed up: only then do fused loops hold.
         let warm = plan.steps.iter().map(|s| s.start + 1).chain(jit.iter().map(|p| p.steady_from())).max();
@@ -97,7 +103,7 @@ impl<const L: usize> Tile<L> {
             // Fused loops embed their constants: only the first block, which is the kernels', reads the buffer.
             let before = buffers.history.get(slot.buffer).copied().unwrap_or(0);
             let embedded = in_place && before == 0 && !read_by_kernel(plan, jit.as_deref(), slot.buffer);
-            buffers.fill_constant(*x, *slot, if embedded { first_block } else { before + blocks * block });
+            buffers.fill_constant(*x, *slot, if embedded { first_block } else { before + capacity });
         }
         let store_mode = match options.nontemporal_stores {
             Some(true) => StoreMode::NonTemporal,
@@ -108,6 +114,7 @@ impl<const L: usize> Tile<L> {
             make_kernel,
             buffers,
             block,
+            max_bars,
             first_block,
             relaxed_fp,
             simd: options.simd,
@@ -148,7 +155,8 @@ impl<const L: usize> Tile<L> {
     /// The next block begins: the end of the last one is its history.
     pub(super) fn next_block(&mut self, t0: usize) {
         let shift = if t0 == 0 { 0 } else { self.buffers.shift + self.last_block };
-        if shift + self.block <= self.buffers.blocks * self.block {
+        let rows = self.block.min(self.max_bars.saturating_sub(t0));
+        if shift + rows <= self.buffers.capacity {
             self.buffers.shift = shift;
         } else {
             self.buffers.shift = 0;

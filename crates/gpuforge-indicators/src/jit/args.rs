@@ -23,9 +23,24 @@ pub(crate) struct JitArgs {
     /// Where the next block's bars are: eight lanes of every column that a loop prefetches.
     pub(crate) prefetch: Vec<*const f64>,
     pub(crate) states: Vec<StateSlot>,
-    /// Copies of what a scan overwrites, and where it was.
+    /// Copies of what a scan overwrites, and where it was; the states before it.
     pub(super) saved: Vec<f64>,
     pub(super) saved_from: Vec<*mut f64>,
+    pub(super) saved_states: Vec<StateSlot>,
+    /// An iteration of a scan that the series does not fill.
+    pub(crate) masked: MaskedIteration,
+}
+
+/// Scratch of [`super::JitProgram::run_masked`].
+#[derive(Debug, Default)]
+pub(crate) struct MaskedIteration {
+    pub(super) table: Vec<*mut f64>,
+    /// Copies of the streams, one after the other: their history, then an iteration.
+    pub(super) streams: Vec<f64>,
+    /// All bits of the bars that there are.
+    pub(super) mask: StateSlot,
+    /// The states after it: finite if the bars that there are keep them so.
+    pub(crate) states: Vec<StateSlot>,
 }
 
 impl JitArgs {
@@ -39,6 +54,12 @@ impl JitArgs {
             // SAFETY: each pointer was a valid stream of `bars` when it was saved, and the caller promises that nothing else accesses it.
             unsafe { std::slice::from_raw_parts_mut(*to, bars) }.copy_from_slice(saved);
         }
+        self.states.clone_from(&self.saved_states);
+    }
+
+    /// Advances every stream of a single series by some bars.
+    pub(crate) fn advance(&mut self, bars: usize) {
+        self.table.iter_mut().skip(ARG_STREAMS).for_each(|pointer| *pointer = pointer.wrapping_add(bars));
     }
 }
 

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use super::{
     args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, ConstVector, JitArgs},
-    error::EmitError,
+    error::{EmitError, IrError, JitError},
     exec_memory::{CodeBuffer, EntryPoint},
     fusable,
-    ir::{Ir, overwritten_streams},
+    ir::{self, Ir, overwritten_streams},
     target::{self, ColumnStreams, MAX_ADVANCING, MemoryHints, Width},
+    verify,
 };
 use crate::{
     kernel::transpose::CACHE_LINE,
@@ -37,6 +38,8 @@ pub(crate) struct FusedLoop {
     pub(super) simd: Option<EntryPoint>,
     pub(super) simd_nontemporal: Option<EntryPoint>,
     pub(super) scalar: Option<EntryPoint>,
+    /// Eight bars of which some are masked out: loops of prefix scans have this instead of the one above.
+    pub(super) masked: Option<EntryPoint>,
 }
 
 /// A plan of eight series that is one loop from columns to columns.
@@ -56,14 +59,14 @@ impl FusedLoop {
         (ir, nontemporal, prefetch): (&Ir, Vec<bool>, usize),
         lanes: usize,
         code: &mut CodeBuffer,
-    ) -> Result<FusedLoop, EmitError> {
-        let mut function = |width: Width, hints: MemoryHints<'_>| {
+    ) -> Result<FusedLoop, JitError> {
+        let mut emit = |ir: &Ir, width: Width, hints: MemoryHints<'_>| {
             code.append(target::emit(ir, width, size_of::<f64>() * lanes, hints)?)
         };
         let sequential = ir.scans.len() < ir.states.len();
         let along_time = lanes == 1 && !sequential && !ir.looks_back;
         let simd = match lanes > 1 || along_time {
-            true => Some(function(Width::Eight, MemoryHints::default())?),
+            true => Some(emit(ir, Width::Eight, MemoryHints::default())?),
             false => None,
         };
         // 4K aliasing: a lagged load at the same page offset as a pending non-temporal store waits for it.
@@ -71,11 +74,24 @@ impl FusedLoop {
         let differs = prefetch > 0 || (nontemporal.contains(&true) && !lagged_loads);
         let hints = MemoryHints { nontemporal: &nontemporal, prefetch };
         let simd_nontemporal = match simd.is_some() && differs {
-            true => Some(function(Width::Eight, hints)?),
+            true => Some(emit(ir, Width::Eight, hints)?),
             false => None,
         };
+        let masked = match ir.scans.is_empty() {
+            true => None,
+            // The partition does not make any.
+            false if !along_time => {
+                let what = "a prefix scan in a loop that reads earlier bars of its own results";
+                return Err(IrError::Unsupported { what }.into());
+            }
+            false => {
+                let masked = ir::mask_scans(ir);
+                verify::verify(&masked)?;
+                Some(emit(&masked, Width::Eight, MemoryHints::default())?)
+            }
+        };
         let scalar = match lanes {
-            1 => Some(function(Width::One, MemoryHints::default())?),
+            1 if masked.is_none() => Some(emit(ir, Width::One, MemoryHints::default())?),
             _ => None,
         };
         let own = plan.steps.get(steps.clone()).unwrap_or_default();
@@ -94,6 +110,7 @@ impl FusedLoop {
             simd,
             simd_nontemporal,
             scalar,
+            masked,
         })
     }
 
@@ -107,7 +124,7 @@ impl FusedLoop {
         }
     }
 
-    /// Copies what it is going to overwrite of some bars.
+    /// Copies what it is going to overwrite of some bars, and the states.
     ///
     /// # Safety
     /// The argument block has a valid pointer for every stream, for as many bars.
@@ -115,6 +132,7 @@ impl FusedLoop {
     pub(crate) unsafe fn save_overwritten(&self, args: &mut JitArgs, bars: usize) {
         args.saved.clear();
         args.saved_from.clear();
+        args.saved_states.clone_from(&args.states);
         for from in self.overwrites.iter().filter_map(|stream| args.table.get(ARG_STREAMS + stream)) {
             args.saved_from.push(*from);
             // SAFETY: the caller promises a valid pointer for every stream, for `bars` bars.

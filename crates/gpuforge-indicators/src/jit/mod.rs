@@ -7,7 +7,7 @@
 //!         ──► registers                                              regalloc.rs
 //!         ──► machine code: x86-64 (AVX2), AArch64 (NEON)            target.rs, x64.rs, x64/, aarch64.rs, aarch64/
 //!         ──► executable pages (W^X)                                 exec_memory.rs
-//!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs
+//!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs, masked.rs
 //!   what was compiled, what was not and why                          stats.rs, guard.rs, switch.rs, error.rs
 //!   tests                                                            golden.rs, tests.rs, ir/interpret.rs, ir/random.rs
 //! ```
@@ -41,6 +41,7 @@ mod golden;
 pub(crate) mod guard;
 mod ir;
 mod liveness;
+mod masked;
 mod partition;
 mod regalloc;
 pub(crate) mod stats;
@@ -85,6 +86,8 @@ use crate::{
 const STEPS_PER_PREFETCH: usize = 4;
 /// Bytes of a bar of eight series.
 const ROW_BYTES: usize = LANES * size_of::<f64>();
+/// Bars of an iteration of a loop along time.
+pub(crate) const ITERATION_BARS: usize = 8;
 
 /// The segments of a plan and the machine code of its fused loops.
 #[derive(Debug)]
@@ -243,7 +246,7 @@ impl JitProgram {
         unsafe { self.code.call(entry, &args.table, bars * size_of::<f64>()) };
     }
 
-    /// Runs a fused loop over some bars.
+    /// Runs a fused loop over some bars: whole iterations, if it has prefix scans.
     ///
     /// # Safety
     /// The argument block has a valid pointer for every stream, from as far back as the loop reads it to `bars` bars on, and
@@ -263,7 +266,7 @@ impl JitProgram {
             // SAFETY: the caller promises the table and its streams; the entry point is of this program's loop.
             return unsafe { self.run_prefetching(entry, fused, args, bars) };
         }
-        let simd_bars = if lanes == 1 { bars / 8 * 8 } else { bars };
+        let simd_bars = if lanes == 1 { bars / ITERATION_BARS * ITERATION_BARS } else { bars };
         let nontemporal = nontemporal.filter(|_| fused.is_aligned(args));
         let done = match nontemporal.or(fused.simd) {
             Some(entry) if simd_bars > 0 => {
@@ -275,9 +278,7 @@ impl JitProgram {
             _ => 0,
         };
         if let Some(entry) = fused.scalar.filter(|_| done < bars) {
-            for pointer in args.table.iter_mut().skip(ARG_STREAMS) {
-                *pointer = pointer.wrapping_add(done);
-            }
+            args.advance(done);
             // SAFETY: the caller promises the streams for `bars`; the pointers were advanced by `done` and `bars - done` are
             // left; the entry point is of this program's loop.
             unsafe { self.code.call(entry, &args.table, (bars - done) * 8) };

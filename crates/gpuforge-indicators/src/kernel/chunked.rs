@@ -3,7 +3,8 @@
 //! A rolling sum restarts from its window; an EMA starts a warm-up early, until what was before is below the last digits. Where
 //! a chunk ends, its state must equal what the next one began with to twelve digits; from the first mismatch on (a NaN that
 //! stays, a sum close to zero) the bars are computed again sequentially. Values differ in their last digits from those of the
-//! sequential recurrence, so callers opt in (see [`crate::exec::ExecOptions::relaxed_fp`]).
+//! sequential recurrence, so callers opt in (see [`crate::exec::ExecOptions::relaxed_fp`]). Chunks lie on a grid that the plan
+//! alone decides, so that a value depends on the bars up to its own and never on how many follow.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
@@ -26,6 +27,8 @@ const STATE_TOLERANCE: f64 = 1e-12;
 /// Chunks of a block: many where they are long enough, else few.
 const MANY_CHUNKS: usize = 8;
 const FEW_CHUNKS: usize = 4;
+/// Bars of a chunk, at least.
+const MIN_CHUNK: usize = 64;
 /// Bytes of a page, doubles of a cache line.
 const PAGE: usize = 4096;
 const LINE_LEN: usize = 8;
@@ -198,91 +201,167 @@ impl<C: Recurrence> Body<1> for Chunked<C> {
 
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, 1>) {
-        let bars = block.t1 - block.t0;
-        let min = (self.0.warmup() + 1).max(64);
         let warm = block.t0 > block.start;
-        let done = match warm {
-            true if bars / MANY_CHUNKS >= min => {
-                self.run_chunks::<MANY_CHUNKS>(block, chunk_len(bars / MANY_CHUNKS, min))
-            }
-            true if bars / FEW_CHUNKS >= min => {
-                self.run_chunks::<FEW_CHUNKS>(block, chunk_len(bars / FEW_CHUNKS, min))
-            }
-            _ => 0,
-        };
+        let grid = ChunkGrid::new(block.nominal, self.0.warmup()).filter(|_| warm);
+        let done = grid.map_or(0, |grid| self.run_chunks(block, grid));
         if done == 0 {
             self.0.body(block);
-        } else {
+        } else if done < block.t1 - block.t0 {
             self.run_sequential(block, block.t0 + done);
         }
     }
 }
 
-/// So many bars, or a cache line fewer: chunks that begin whole pages apart would conflict in the same few sets of L1.
-fn chunk_len(bars: usize, min: usize) -> usize {
-    let conflicts = (bars * size_of::<f64>()).is_multiple_of(PAGE) && bars >= min + LINE_LEN;
-    if conflicts { bars - LINE_LEN } else { bars }
+/// Where the chunks of a block begin: by the length that the plan gives its blocks, never by the number of bars that there
+/// are. A series that ends inside a chunk cuts it short, and what was computed of it are the same bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChunkGrid {
+    chunks: usize,
+    /// Bars of a chunk.
+    each: usize,
 }
+
+impl ChunkGrid {
+    /// Many chunks where they are longer than their warm-up, else few; `None` where even those are too short.
+    fn new(nominal: usize, warmup: usize) -> Option<ChunkGrid> {
+        let min = (warmup + 1).max(MIN_CHUNK);
+        [MANY_CHUNKS, FEW_CHUNKS].into_iter().find(|chunks| nominal / chunks >= min).map(|chunks| {
+            let bars = nominal / chunks;
+            // A cache line fewer where chunks would begin whole pages apart: those conflict in the same few sets of L1.
+            let conflicts = (bars * size_of::<f64>()).is_multiple_of(PAGE) && bars >= min + LINE_LEN;
+            ChunkGrid { chunks, each: if conflicts { bars - LINE_LEN } else { bars } }
+        })
+    }
+}
+
+/// A chunk's states: where its results begin, and where they end.
+type ChunkStates = (f64, f64);
 
 impl<C: Recurrence> Chunked<C> {
     /// The bars from `from` on, sequentially.
     #[inline(always)]
     fn run_sequential(&mut self, block: &mut Block<'_, 1>, from: usize) {
+        let state = *self.0.state();
+        *self.0.state() = self.run_one(block, (from, block.t1), state);
+    }
+
+    /// Some bars, sequentially; the state after them.
+    #[inline(always)]
+    fn run_one(&self, block: &mut Block<'_, 1>, (from, to): (usize, usize), mut state: f64) -> f64 {
         let back = self.0.back();
-        let (new, old) = (block.a().range(from, block.t1), block.a().range(from - back, block.t1 - back));
-        let mut state = *self.0.state();
+        let (new, old) = (block.a().range(from, to), block.a().range(from - back, to - back));
         for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
             let (next, y) = self.0.step(state, new[0], old[0]);
             (state, out[0]) = (next, y);
         }
-        *self.0.state() = state;
+        state
     }
 
-    /// `N` chunks of `each` bars; how many bars were done.
+    /// The chunks of a grid that begin in a block, as far as its bars go; how many bars were done.
     #[inline(always)]
-    fn run_chunks<const N: usize>(&mut self, block: &mut Block<'_, 1>, each: usize) -> usize {
-        let (a, t0, back, warmup) = (block.a(), block.t0, self.0.back(), self.0.warmup());
-        let first = |p: usize| t0 + p * each;
+    fn run_chunks(&mut self, block: &mut Block<'_, 1>, ChunkGrid { chunks, each }: ChunkGrid) -> usize {
+        let bars = (block.t1 - block.t0).min(chunks * each);
+        let (whole, rest) = (bars / each, bars % each);
+        let mut states: [ChunkStates; MANY_CHUNKS] = [(0.0, 0.0); MANY_CHUNKS];
         let begun = *self.0.state();
-        let mut state = [begun; N];
+        // What a cumulative sum is before the next group of chunks.
         let mut sum = begun;
-        for p in 1..N {
-            if C::CUMULATIVE {
-                sum += reassociated_sum(a.range(first(p - 1), first(p)));
+        let mut done = 0;
+        while done < whole {
+            let left = whole - done;
+            let (group, first) = (states.get_mut(done..).unwrap_or_default(), (done, each));
+            let run = match left {
+                MANY_CHUNKS.. => self.run_group::<MANY_CHUNKS>(block, first, (begun, &mut sum), group),
+                FEW_CHUNKS.. => self.run_group::<FEW_CHUNKS>(block, first, (begun, &mut sum), group),
+                2.. => self.run_group::<2>(block, first, (begun, &mut sum), group),
+                _ => self.run_group::<1>(block, first, (begun, &mut sum), group),
+            };
+            if run == 0 {
+                return 0;
             }
-            state[p] = self.0.begin(a, first(p) - warmup, sum);
+            done += run;
         }
-        let new = a.range(t0, first(N)).as_flattened();
+        if rest > 0 {
+            let from = block.t0 + whole * each;
+            let began = if whole == 0 { begun } else { self.warmed_up(block.a(), from, sum) };
+            if let Some(entry) = states.get_mut(whole) {
+                *entry = (began, self.run_one(block, (from, from + rest), began));
+            }
+        }
+        let all = states.get(..whole + usize::from(rest > 0)).unwrap_or(&states);
+        // Chunks up to the first whose initial state differs from the final state of the one before.
+        let meets = |pair: &[ChunkStates]| matches!(pair, [(_, ended), (began, _)] if near(*ended, *began));
+        let good = all.windows(2).position(|pair| !meets(pair)).map_or(all.len(), |at| at + 1);
+        if let Some((_, ended)) = all.get(good.saturating_sub(1)) {
+            *self.0.state() = *ended;
+        }
+        (good * each).min(bars)
+    }
+
+    /// The state of a chunk that begins at bar `from`, after its warm-up.
+    #[inline(always)]
+    fn warmed_up(&self, a: Rows<'_, 1>, from: usize, sum: f64) -> f64 {
+        let warmup = self.0.warmup();
+        let begin = self.0.begin(a, from - warmup, sum);
+        a.range(from - warmup, from).iter().fold(begin, |state, x| self.0.step(state, x[0], 0.0).0)
+    }
+
+    /// `N` chunks from number `at` on, whose loop-carried chains run in parallel; how many were done.
+    #[inline(always)]
+    fn run_group<const N: usize>(
+        &self,
+        block: &mut Block<'_, 1>,
+        (at, each): (usize, usize),
+        (begun, sum): (f64, &mut f64),
+        states: &mut [ChunkStates],
+    ) -> usize {
+        let (a, t0, back, warmup) = (block.a(), block.t0 + at * each, self.0.back(), self.0.warmup());
+        let first = |p: usize| t0 + p * each;
+        let mut state = [begun; N];
+        for p in 0..N {
+            if at + p > 0 {
+                state[p] = self.0.begin(a, first(p) - warmup, *sum);
+            }
+            if C::CUMULATIVE {
+                *sum += reassociated_sum(a.range(first(p), first(p + 1)));
+            }
+        }
+        // The first chunk of a block has its state and may have no bars before it: what its warm-up computes is discarded.
+        let before = if at > 0 { warmup } else { 0 };
+        let new = a.range(t0 - before, first(N)).as_flattened();
         let old = a.range(t0 - back, first(N) - back).as_flattened();
         let out = block.out(t0).as_flattened_mut();
-        if [new.len(), old.len(), out.len().min(N * each)] != [N * each; 3] || warmup >= each {
+        if [new.len(), old.len(), out.len().min(N * each)] != [N * each + before, N * each, N * each]
+            || warmup >= each
+        {
             return 0;
         }
-        // The first chunk needs no warm-up; what it computes meanwhile is discarded.
-        for i in each - warmup..each {
+        let warmup_begins: [usize; N] = std::array::from_fn(|p| (p * each + before).saturating_sub(warmup));
+        for i in 0..warmup {
             for p in 0..N {
-                state[p] = self.0.step(state[p], at(new, p.saturating_sub(1) * each + i), 0.0).0;
+                state[p] = self.0.step(state[p], element(new, warmup_begins[p] + i), 0.0).0;
             }
         }
-        state[0] = begun;
+        if at == 0 {
+            state[0] = begun;
+        }
         let began = state;
         for i in 0..each {
             for p in 0..N {
-                let (next, y) = self.0.step(state[p], at(new, p * each + i), at(old, p * each + i));
+                let (new, old) = (element(new, p * each + before + i), element(old, p * each + i));
+                let (next, y) = self.0.step(state[p], new, old);
                 state[p] = next;
                 put(out, p * each + i, y);
             }
         }
-        // Chunks up to the first whose initial state differs from the final state of the one before.
-        let good = (1..N).find(|p| !near(state[p - 1], began[*p])).unwrap_or(N);
-        *self.0.state() = state[good - 1];
-        good * each
+        states.iter_mut().zip(began.into_iter().zip(state)).for_each(|(to, both)| *to = both);
+        N
     }
 }
 
 /// An element, unchecked.
 #[inline(always)]
-fn at(numbers: &[f64], i: usize) -> f64 {
+fn element(numbers: &[f64], i: usize) -> f64 {
     #[allow(unsafe_code, reason = "three bounds checks a bar take as long as all the rest")]
     // SAFETY: both callers check that the slices are as long as they count to.
     unsafe {
@@ -343,7 +422,7 @@ impl Body<1> for ChunkedWeightedSum {
                         .for_each(|p| transpose::prefetch(new.as_ptr().wrapping_add(all + p * period + i)));
                 }
                 for p in 0..FEW_CHUNKS {
-                    let (new, old) = (at(new, p * period + i), at(old, p * period + i));
+                    let (new, old) = (element(new, p * period + i), element(old, p * period + i));
                     put(out, p * period + i, sums[p].step([new], [old])[0]);
                 }
             }

@@ -96,6 +96,8 @@ pub struct Block<'a, const L: usize> {
     pub t0: usize,
     /// One past its last.
     pub t1: usize,
+    /// Bars of a whole block, as the plan has them: the last block of a series may have fewer.
+    pub nominal: usize,
     /// The node's first valid bar.
     pub start: usize,
     /// SIMD level to run at.

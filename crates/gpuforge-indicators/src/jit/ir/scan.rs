@@ -10,7 +10,7 @@
 //! Not bit-identical to the sequential recurrence: sums are reassociated, and a NaN or infinity spreads differently, so the
 //! caller checks that the states stay finite (see [`crate::exec::ExecOptions::relaxed_fp`]).
 
-use super::{Arith, Builder, Opcode, Src};
+use super::{Arith, Bitwise, Builder, Inst, Ir, Opcode, Src};
 use crate::{graph::NodeOp, jit::verify::IrError, plan::Step};
 
 /// A recurrence over eight bars. Fields but for `state` and `kind` are indices into the constant table.
@@ -84,6 +84,42 @@ pub(in crate::jit) fn is_scannable(op: &NodeOp) -> bool {
     }
 }
 
+/// The same loop for an iteration that has not all of its bars: another stream, the last one, is a mask of those that there
+/// are, and every scan reads 0 for the others. What is computed of those that there are has the same bits; the others must not
+/// reach it, not even a NaN times 0, and the states after it must be finite if those of the bars are.
+pub(in crate::jit) fn mask_scans(ir: &Ir) -> Ir {
+    let mut masked = Ir {
+        insts: Vec::with_capacity(ir.insts.len() + ir.scans.len()),
+        vals: ir.vals,
+        consts: ir.consts.clone(),
+        streams: ir.streams.clone(),
+        states: ir.states.clone(),
+        scans: ir.scans.clone(),
+        written: ir.written.clone(),
+        looks_back: ir.looks_back,
+    };
+    let mask = Src::Mem { stream: ir.streams.len(), lag: 0 };
+    masked.streams.push((MASK_BUFFER, 0));
+    masked.written.push(false);
+    for inst in &ir.insts {
+        let mut inst = *inst;
+        if let Inst::Op { op: op @ Opcode::Scan(_), from, .. } = &mut inst {
+            for src in from.iter_mut().take(ir.operands(*op).unwrap_or(0)) {
+                let to = masked.vals;
+                masked.vals += 1;
+                let and = Opcode::Bitwise(Bitwise::And);
+                masked.insts.push(Inst::Op { to, op: and, from: [*src, mask, Src::None] });
+                *src = Src::Val(to);
+            }
+        }
+        masked.insts.push(inst);
+    }
+    masked
+}
+
+/// The mask is no buffer of the plan.
+const MASK_BUFFER: usize = usize::MAX;
+
 impl Builder<'_> {
     /// The value of a recurrence with this state, as a scan.
     pub(super) fn scan_recurrence(&mut self, step: &Step, op: &NodeOp, state: usize) -> Result<Src, IrError> {
@@ -115,6 +151,9 @@ impl Builder<'_> {
                 };
                 let (round1, round2) =
                     (self.constant_vector([0, all, 0, all]), self.constant_vector([0, 0, all, all]));
+                // Without -0: 0 times what follows is added to it, whose sign would show.
+                let zero = self.constant(0.0);
+                let second = if adaptive { second } else { self.op(add, &[second, zero]) };
                 self.scan(&[new, second], Scan { state, round1, round2, kind })
             }
             NodeOp::CumSum(_) => self.scan_sum(new, state),
