@@ -190,7 +190,8 @@ fn run_one(plan: &ExecPlan, series: &Series<'_>, columns: &mut Columns<'_>, opti
     let chunked = tile::has_chunked_kernels(plan, ExecOptions { relaxed_fp, ..options });
     let block = options.block.or(chunked.then(|| relaxed_block(plan)));
     // Prefix scans go by cache lines of bars.
-    let block = block.map(|bars| if relaxed_fp { bars.next_multiple_of(LINE_BARS) } else { bars });
+    let whole_lines = |bars: usize| bars.checked_next_multiple_of(LINE_BARS).unwrap_or(bars);
+    let block = block.map(|bars| if relaxed_fp { whole_lines(bars) } else { bars });
     let options = ExecOptions { nontemporal_stores, block, relaxed_fp, ..options };
     let batched = !relaxed_fp && options.batched.unwrap_or_else(|| plan.prefers_batched());
     let split =

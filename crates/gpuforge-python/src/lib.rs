@@ -14,7 +14,8 @@
 //! | `buffer_pool.rs` | memory of long results, reused |
 //! | `indicators.rs` | a request planned once, computed into result columns on the pool or a device |
 //! | `talib/table.rs`, `talib/mod.rs` | TA-Lib's functions, one row each; the call path |
-//! | `talib/unstable.rs`, `talib/variable.rs`, `talib/stream.rs` | unstable periods; variable-period averages; bar by bar |
+//! | `talib/precision.rs`, `talib/unstable.rs` | exact or reassociated sums; unstable periods |
+//! | `talib/variable.rs`, `talib/stream.rs` | variable-period averages; bar by bar |
 //! | `process.rs` | per-process thread pool and runtime; waits that answer Ctrl-C |
 //! | `forge.rs`, `ops.rs`, `workloads.rs`, `machine.rs`, `profiling.rs` | the facade as Python classes or JSON |
 
@@ -49,8 +50,8 @@ mod _gpuforge {
             profiler_reset, profiler_summary, profiler_write, span_enter, span_exit,
         },
         talib::{
-            InsufficientHistory, TalibStream, talib_call, talib_functions, talib_lookback,
-            talib_set_unstable, talib_unstable,
+            InsufficientHistory, TalibStream, talib_call, talib_functions, talib_lookback, talib_precision,
+            talib_set_precision, talib_set_unstable, talib_unstable,
         },
         workloads::{Lattice, lattice_xor, trajectory_fly, trajectory_path},
     };

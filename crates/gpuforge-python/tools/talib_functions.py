@@ -13,7 +13,7 @@ HEAD = '''"""Every function of TA-Lib that the catalogue has. Written by tools/t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpuforge._gpuforge import talib_call as _call
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Real = NDArray[np.float64]
     Whole = NDArray[np.int32]
+    Precision = Literal["exact", "fast"]
 
 '''
 
@@ -52,11 +53,15 @@ def docs(function: dict[str, Any]) -> str:
 def written(at: int, function: dict[str, Any]) -> str:
     params = [f"{name}: Any" for name in function["inputs"]]
     params += [f"{p['name']}: {'float' if p['real'] else 'int'} = {default(p)}" for p in function["params"]]
-    names = function["inputs"] + [p["name"] for p in function["params"]]
+    params += ["*", "precision: Precision | None = None"]
+    names = ", ".join(function["inputs"] + [p["name"] for p in function["params"]])
+    # Keywords are parsed only where one is given: a call over few bars takes about as long.
     return (
         f"\ndef {function['name']}({', '.join(params)}) -> {returned(function['outputs'])}:\n"
         f'    """{docs(function)}\n    """\n'
-        f"    return _call({at}, {', '.join(names)})  # type: ignore[no-any-return]\n"
+        "    if precision is None:\n"
+        f"        return _call({at}, {names})  # type: ignore[no-any-return]\n"
+        f"    return _call({at}, {names}, precision=precision)  # type: ignore[no-any-return]\n"
     )
 
 

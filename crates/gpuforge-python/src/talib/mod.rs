@@ -3,6 +3,7 @@
 //! TA-Lib's conventions are kept: leading NaN bars are not history, integer outputs are `int32` with zeros before the first
 //! value, and errors are TA-Lib's.
 
+mod precision;
 mod stream;
 mod table;
 mod unstable;
@@ -17,6 +18,8 @@ use gpuforge::indicators::{
     select::{self, Instance, Selection, Selector},
 };
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use precision::Precision;
+pub(crate) use precision::{talib_precision, talib_set_precision};
 use pyo3::{
     exceptions::{PyException, PyTypeError},
     prelude::*,
@@ -159,10 +162,15 @@ impl BoundFunction {
     }
 
     /// pandas and Polars Series are unwrapped and wrapped in Python.
-    fn call_series<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    fn call_series<'py>(
+        &self,
+        id: usize,
+        args: &Bound<'py, PyTuple>,
+        precision: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let names: Vec<&str> = self.function.inputs.split_whitespace().collect();
         let module = args.py().import("gpuforge.talib._series")?;
-        module.getattr("call")?.call1((id, names, args))
+        module.getattr("call")?.call1((id, names, args, precision))
     }
 
     /// Validated parameters with defaults filled in.
@@ -202,14 +210,20 @@ impl BoundFunction {
         Ok(plan.plan.starts().iter().copied().max().unwrap_or(0))
     }
 
-    fn call<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(
+        &self,
+        id: usize,
+        args: &Bound<'py, PyTuple>,
+        given_precision: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
+        let precision = Precision::of(given_precision)?;
         let n_inputs = self.fields.len();
         let mut inputs = Vec::with_capacity(n_inputs);
         for array in args.iter().take(n_inputs) {
             match Input::of(array)? {
                 Some(input) => inputs.push(input),
-                None => return self.call_series(id, args),
+                None => return self.call_series(id, args, given_precision),
             }
         }
         let rows = inputs.first().map_or(0, |i| i.slice().len());
@@ -231,7 +245,8 @@ impl BoundFunction {
         }
         let unstable_bars = unstable::extra_bars(self, &params)?;
         if self.is_wide(&params) {
-            let mut column = py.detach(|| self.variable_period(&slices, first_valid_bar, &params));
+            let run = || self.variable_period(&slices, first_valid_bar, &params, precision);
+            let mut column = py.detach(run);
             fill_nan(&mut column, first_valid_bar + self.lookback(&params)?, unstable_bars);
             return Ok(PyArray1::from_vec(py, column).into_any());
         }
@@ -256,9 +271,8 @@ impl BoundFunction {
         }
         let mut columns = [columns];
         // A candle pattern may depend on the last digit: no relaxed floating point.
-        let exact = self.outputs.iter().any(|output| *output != Output::Real);
-        // Other outputs promise nine digits; relaxed floating point keeps twelve.
-        let options = ExecOptions { relaxed_fp: rows >= RELEASE_GIL_ROWS && !exact, ..exec_options(rows) };
+        let all_real = self.outputs.iter().all(|output| *output == Output::Real);
+        let options = exec_options(rows, if all_real { precision } else { Precision::Exact });
         let mut compute = || {
             exec::run_into(&selection.plan, &[series], &mut columns, options);
             if unstable_bars > 0 {
@@ -398,12 +412,15 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Single series on this thread. A short one is computed as one block.
-fn exec_options(rows: usize) -> ExecOptions {
+/// Single series on this thread. A short one that is exact is computed as one block; the block of relaxed floating point is the
+/// plan's, since the last digits depend on it.
+fn exec_options(rows: usize, precision: Precision) -> ExecOptions {
     let short = rows < RELEASE_GIL_ROWS;
+    let relaxed_fp = precision == Precision::Fast;
     ExecOptions {
-        block: short.then_some(rows.clamp(64, 512)),
+        block: (short && !relaxed_fp).then_some(rows.clamp(64, 512)),
         batched: short.then_some(false),
+        relaxed_fp,
         ..ExecOptions::with_threads(1)
     }
 }
@@ -534,9 +551,13 @@ fn find_function(id: usize) -> PyResult<&'static BoundFunction> {
 
 /// Calls a function by its position in [`talib_functions`], with its arrays and then its parameters.
 #[pyfunction]
-#[pyo3(signature = (id, *args))]
-pub(crate) fn talib_call<'py>(id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-    find_function(id)?.call(id, args)
+#[pyo3(signature = (id, *args, precision=None))]
+pub(crate) fn talib_call<'py>(
+    id: usize,
+    args: &Bound<'py, PyTuple>,
+    precision: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    find_function(id)?.call(id, args, precision)
 }
 
 /// Lookback of a function, unstable period included.

@@ -17,7 +17,9 @@ use pyo3::{
     types::PyTuple,
 };
 
-use super::{BoundFunction, Input, Output, exec_options, field_slot, find_function, unstable, words};
+use super::{
+    BoundFunction, Input, Output, Precision, exec_options, field_slot, find_function, unstable, words,
+};
 
 pyo3::create_exception!(
     gpuforge,
@@ -289,7 +291,7 @@ impl BoundFunction {
         }
         Ok(Engine::Plan(Box::new(exec::Stream::new(
             plan,
-            ExecOptions { block: Some(BLOCK), ..exec_options(0) },
+            ExecOptions { block: Some(BLOCK), ..exec_options(0, Precision::Exact) },
         ))))
     }
 }

@@ -7,7 +7,7 @@ use gpuforge::indicators::{
     select::Selection,
 };
 
-use super::{BoundFunction, exec_options, moving_average, table::WINDOWS};
+use super::{BoundFunction, Precision, exec_options, moving_average, table::WINDOWS};
 
 impl BoundFunction {
     /// Longest window, and the limit up to which all shorter ones are planned at once.
@@ -35,7 +35,13 @@ impl BoundFunction {
     }
 
     /// MAVP over prices and periods. A shorter average is started later, so that all have their first value at the same bar.
-    pub(super) fn variable_period(&self, slices: &[&[f64]], begin: usize, params: &[f64]) -> Vec<f64> {
+    pub(super) fn variable_period(
+        &self,
+        slices: &[&[f64]],
+        begin: usize,
+        params: &[f64],
+        precision: Precision,
+    ) -> Vec<f64> {
         let [min, max, kind] = [0, 1, 2].map(|at| params.get(at).map_or(0, |x| *x as usize));
         let [prices, periods] = [0, 1].map(|at| slices.get(at).copied().unwrap_or(&[]));
         let first = |plan: &Selection| plan.plan.starts().first().copied().unwrap_or(0);
@@ -51,7 +57,8 @@ impl BoundFunction {
             let (Some(close), Some(to)) = (prices.get(from..), scratch.get_mut(from..)) else { continue };
             let series = Series { close, ..Series::default() };
             let columns: Columns<'_> = vec![to];
-            exec::run_into(&selection.plan, &[series], &mut [columns], exec_options(close.len()));
+            let options = exec_options(close.len(), precision);
+            exec::run_into(&selection.plan, &[series], &mut [columns], options);
             for ((to, x), p) in column.iter_mut().zip(&scratch).zip(periods).skip(start) {
                 if period(*p) == n {
                     *to = *x;

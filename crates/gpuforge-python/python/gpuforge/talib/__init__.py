@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuforge import _gpuforge
 from gpuforge._gpuforge import InsufficientHistory
@@ -21,6 +21,9 @@ from gpuforge.talib._functions import *  # noqa: F403
 from gpuforge.talib._functions import GROUPS as _GROUPS
 from gpuforge.talib._functions import POSITIONS as _POSITIONS
 from gpuforge.talib._ma_type import MA_Type
+
+if TYPE_CHECKING:
+    from gpuforge.talib._functions import Precision
 
 __version__ = "0.8.2"
 """The version of TA-Lib's Python package whose interface this is."""
@@ -79,6 +82,29 @@ def set_unstable_period(name: str, period: int) -> None:
 def get_unstable_period(name: str) -> int:
     """Unstable period of a function."""
     return 0 if _retired(name) else _gpuforge.talib_unstable(name)
+
+
+def set_precision(precision: Precision) -> None:
+    """Sets how float outputs are computed where a call has no ``precision``: ``"fast"``, the default, or ``"exact"``.
+
+    ``"fast"`` reassociates sums: twelve digits, at every number of rows. ``"exact"`` gives the bits of the sequential recurrence,
+    those of `gpuforge.indicators`. Integer outputs and streams are always exact. The setting is one for all threads of the
+    process; a call that has begun keeps what it began with.
+
+    >>> import numpy as np
+    >>> set_precision("exact")
+    >>> get_precision()
+    'exact'
+    >>> set_precision("fast")
+    >>> SMA(np.array([1.0, 2.0, 3.0, 4.0]), timeperiod=2, precision="exact")
+    array([nan, 1.5, 2.5, 3.5])
+    """
+    _gpuforge.talib_set_precision(precision)
+
+
+def get_precision() -> Precision:
+    """How float outputs are computed where a call has no ``precision``."""
+    return _gpuforge.talib_precision()
 
 
 def set_compatibility(value: int) -> None:

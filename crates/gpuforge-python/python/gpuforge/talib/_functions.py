@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpuforge._gpuforge import talib_call as _call
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     Real = NDArray[np.float64]
     Whole = NDArray[np.int32]
+    Precision = Literal["exact", "fast"]
 
 
-def HT_DCPERIOD(real: Any) -> Real:
+def HT_DCPERIOD(real: Any, *, precision: Precision | None = None) -> Real:
     """Hilbert Transform - Dominant Cycle Period (Cycle Indicators)
 
     Hilbert transform, dominant cycle period in bars, 6 to 50, smoothed. Uses bars from 12 on, values
@@ -23,10 +24,12 @@ def HT_DCPERIOD(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(0, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(0, real)  # type: ignore[no-any-return]
+    return _call(0, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def HT_DCPHASE(real: Any) -> Real:
+def HT_DCPHASE(real: Any, *, precision: Precision | None = None) -> Real:
     """Hilbert Transform - Dominant Cycle Phase (Cycle Indicators)
 
     Hilbert transform, dominant cycle phase in degrees, -45 to 315, by correlating one cycle of the
@@ -35,10 +38,12 @@ def HT_DCPHASE(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(1, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(1, real)  # type: ignore[no-any-return]
+    return _call(1, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def HT_PHASOR(real: Any) -> tuple[Real, Real]:
+def HT_PHASOR(real: Any, *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Hilbert Transform - Phasor Components (Cycle Indicators)
 
     Hilbert transform, phasor components: in-phase (the detrended price three bars ago) and quadrature
@@ -47,10 +52,12 @@ def HT_PHASOR(real: Any) -> tuple[Real, Real]:
     Inputs: real
     Outputs: inphase, quadrature
     """
-    return _call(2, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(2, real)  # type: ignore[no-any-return]
+    return _call(2, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def HT_SINE(real: Any) -> tuple[Real, Real]:
+def HT_SINE(real: Any, *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Hilbert Transform - SineWave (Cycle Indicators)
 
     Hilbert transform, sine wave: sine of the dominant cycle's phase, and the lead sine 45 degrees
@@ -59,10 +66,12 @@ def HT_SINE(real: Any) -> tuple[Real, Real]:
     Inputs: real
     Outputs: sine, leadsine
     """
-    return _call(3, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(3, real)  # type: ignore[no-any-return]
+    return _call(3, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def HT_TRENDMODE(real: Any) -> Whole:
+def HT_TRENDMODE(real: Any, *, precision: Precision | None = None) -> Whole:
     """Hilbert Transform - Trend vs Cycle Mode (Cycle Indicators)
 
     Hilbert transform, trend mode: 1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead
@@ -72,10 +81,12 @@ def HT_TRENDMODE(real: Any) -> Whole:
     Inputs: real
     Outputs: integer
     """
-    return _call(4, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(4, real)  # type: ignore[no-any-return]
+    return _call(4, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def ADD(real0: Any, real1: Any) -> Real:
+def ADD(real0: Any, real1: Any, *, precision: Precision | None = None) -> Real:
     """Vector Arithmetic Add (Math Operators)
 
     Sum of two sources.
@@ -83,10 +94,12 @@ def ADD(real0: Any, real1: Any) -> Real:
     Inputs: real0, real1
     Outputs: real
     """
-    return _call(5, real0, real1)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(5, real0, real1)  # type: ignore[no-any-return]
+    return _call(5, real0, real1, precision=precision)  # type: ignore[no-any-return]
 
 
-def CUMSUM(real: Any) -> Real:
+def CUMSUM(real: Any, *, precision: Precision | None = None) -> Real:
     """Cumulative Sum (Math Operators)
 
     Cumulative sum.
@@ -94,10 +107,12 @@ def CUMSUM(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(6, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(6, real)  # type: ignore[no-any-return]
+    return _call(6, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def DIV(real0: Any, real1: Any) -> Real:
+def DIV(real0: Any, real1: Any, *, precision: Precision | None = None) -> Real:
     """Vector Arithmetic Div (Math Operators)
 
     Quotient of two sources: the first over the second; a division by 0 is infinite, or NaN where both
@@ -106,10 +121,12 @@ def DIV(real0: Any, real1: Any) -> Real:
     Inputs: real0, real1
     Outputs: real
     """
-    return _call(7, real0, real1)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(7, real0, real1)  # type: ignore[no-any-return]
+    return _call(7, real0, real1, precision=precision)  # type: ignore[no-any-return]
 
 
-def MAX(real: Any, timeperiod: int = -(2**31)) -> Real:
+def MAX(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Highest value over a specified period (Math Operators)
 
     Max of the last `period` values.
@@ -118,10 +135,12 @@ def MAX(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(8, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(8, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(8, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MAXINDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
+def MAXINDEX(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Whole:
     """Index of highest value over a specified period (Math Operators)
 
     Bar index, counted from 0, of the max of the last `period` values; the most recent of equals.
@@ -130,10 +149,12 @@ def MAXINDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
     Parameters: timeperiod (30)
     Outputs: integer
     """
-    return _call(9, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(9, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(9, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MIN(real: Any, timeperiod: int = -(2**31)) -> Real:
+def MIN(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Lowest value over a specified period (Math Operators)
 
     Min of the last `period` values.
@@ -142,10 +163,12 @@ def MIN(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(10, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(10, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(10, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MININDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
+def MININDEX(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Whole:
     """Index of lowest value over a specified period (Math Operators)
 
     Bar index, counted from 0, of the min of the last `period` values; the most recent of equals.
@@ -154,10 +177,12 @@ def MININDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
     Parameters: timeperiod (30)
     Outputs: integer
     """
-    return _call(11, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(11, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(11, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MINMAX(real: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+def MINMAX(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Lowest and highest values over a specified period (Math Operators)
 
     Min and max of the last `period` values.
@@ -166,10 +191,12 @@ def MINMAX(real: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
     Parameters: timeperiod (30)
     Outputs: min, max
     """
-    return _call(12, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(12, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(12, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MINMAXINDEX(real: Any, timeperiod: int = -(2**31)) -> tuple[Whole, Whole]:
+def MINMAXINDEX(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Whole, Whole]:
     """Indexes of lowest and highest values over a specified period (Math Operators)
 
     Bar indices, counted from 0, of the min and the max of the last `period` values; the most recent of
@@ -179,10 +206,12 @@ def MINMAXINDEX(real: Any, timeperiod: int = -(2**31)) -> tuple[Whole, Whole]:
     Parameters: timeperiod (30)
     Outputs: minidx, maxidx
     """
-    return _call(13, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(13, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(13, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MULT(real0: Any, real1: Any) -> Real:
+def MULT(real0: Any, real1: Any, *, precision: Precision | None = None) -> Real:
     """Vector Arithmetic Mult (Math Operators)
 
     Product of two sources.
@@ -190,10 +219,12 @@ def MULT(real0: Any, real1: Any) -> Real:
     Inputs: real0, real1
     Outputs: real
     """
-    return _call(14, real0, real1)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(14, real0, real1)  # type: ignore[no-any-return]
+    return _call(14, real0, real1, precision=precision)  # type: ignore[no-any-return]
 
 
-def SUB(real0: Any, real1: Any) -> Real:
+def SUB(real0: Any, real1: Any, *, precision: Precision | None = None) -> Real:
     """Vector Arithmetic Subtraction (Math Operators)
 
     Difference of two sources: the first minus the second.
@@ -201,10 +232,12 @@ def SUB(real0: Any, real1: Any) -> Real:
     Inputs: real0, real1
     Outputs: real
     """
-    return _call(15, real0, real1)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(15, real0, real1)  # type: ignore[no-any-return]
+    return _call(15, real0, real1, precision=precision)  # type: ignore[no-any-return]
 
 
-def SUM(real: Any, timeperiod: int = -(2**31)) -> Real:
+def SUM(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Summation (Math Operators)
 
     Rolling sum of the last `period` values.
@@ -213,10 +246,12 @@ def SUM(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(16, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(16, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(16, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ACOS(real: Any) -> Real:
+def ACOS(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric ACos (Math Transform)
 
     Arc cosine in radians; NaN outside -1 to 1.
@@ -224,10 +259,12 @@ def ACOS(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(17, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(17, real)  # type: ignore[no-any-return]
+    return _call(17, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def ASIN(real: Any) -> Real:
+def ASIN(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric ASin (Math Transform)
 
     Arc sine in radians; NaN outside -1 to 1.
@@ -235,10 +272,12 @@ def ASIN(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(18, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(18, real)  # type: ignore[no-any-return]
+    return _call(18, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def ATAN(real: Any) -> Real:
+def ATAN(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric ATan (Math Transform)
 
     Arc tangent in radians.
@@ -246,10 +285,12 @@ def ATAN(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(19, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(19, real)  # type: ignore[no-any-return]
+    return _call(19, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def CEIL(real: Any) -> Real:
+def CEIL(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Ceil (Math Transform)
 
     Ceiling: the smallest integer not less than the value.
@@ -257,10 +298,12 @@ def CEIL(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(20, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(20, real)  # type: ignore[no-any-return]
+    return _call(20, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def COS(real: Any) -> Real:
+def COS(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric Cos (Math Transform)
 
     Cosine of an angle in radians.
@@ -268,10 +311,12 @@ def COS(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(21, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(21, real)  # type: ignore[no-any-return]
+    return _call(21, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def COSH(real: Any) -> Real:
+def COSH(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric Cosh (Math Transform)
 
     Hyperbolic cosine; infinite on overflow.
@@ -279,10 +324,12 @@ def COSH(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(22, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(22, real)  # type: ignore[no-any-return]
+    return _call(22, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def EXP(real: Any) -> Real:
+def EXP(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Arithmetic Exp (Math Transform)
 
     e to the power of the value; infinite on overflow.
@@ -290,10 +337,12 @@ def EXP(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(23, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(23, real)  # type: ignore[no-any-return]
+    return _call(23, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def FLOOR(real: Any) -> Real:
+def FLOOR(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Floor (Math Transform)
 
     Floor: the largest integer not greater than the value.
@@ -301,10 +350,12 @@ def FLOOR(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(24, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(24, real)  # type: ignore[no-any-return]
+    return _call(24, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def LN(real: Any) -> Real:
+def LN(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Log Natural (Math Transform)
 
     Natural logarithm; minus infinity at 0, NaN below.
@@ -312,10 +363,12 @@ def LN(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(25, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(25, real)  # type: ignore[no-any-return]
+    return _call(25, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def LOG10(real: Any) -> Real:
+def LOG10(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Log10 (Math Transform)
 
     Logarithm to base 10; minus infinity at 0, NaN below.
@@ -323,10 +376,12 @@ def LOG10(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(26, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(26, real)  # type: ignore[no-any-return]
+    return _call(26, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def SIN(real: Any) -> Real:
+def SIN(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric Sin (Math Transform)
 
     Sine of an angle in radians.
@@ -334,10 +389,12 @@ def SIN(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(27, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(27, real)  # type: ignore[no-any-return]
+    return _call(27, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def SINH(real: Any) -> Real:
+def SINH(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric Sinh (Math Transform)
 
     Hyperbolic sine; infinite on overflow.
@@ -345,10 +402,12 @@ def SINH(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(28, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(28, real)  # type: ignore[no-any-return]
+    return _call(28, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def SQRT(real: Any) -> Real:
+def SQRT(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Square Root (Math Transform)
 
     Square root; NaN below 0.
@@ -356,10 +415,12 @@ def SQRT(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(29, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(29, real)  # type: ignore[no-any-return]
+    return _call(29, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def TAN(real: Any) -> Real:
+def TAN(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric Tan (Math Transform)
 
     Tangent of an angle in radians.
@@ -367,10 +428,12 @@ def TAN(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(30, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(30, real)  # type: ignore[no-any-return]
+    return _call(30, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def TANH(real: Any) -> Real:
+def TANH(real: Any, *, precision: Precision | None = None) -> Real:
     """Vector Trigonometric Tanh (Math Transform)
 
     Hyperbolic tangent.
@@ -378,10 +441,12 @@ def TANH(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(31, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(31, real)  # type: ignore[no-any-return]
+    return _call(31, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def AC(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> Real:
+def AC(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Accelerator/Decelerator Oscillator (Momentum Indicators)
 
     Accelerator oscillator (AC): the awesome oscillator minus its own SMA of `signal` bars.
@@ -390,10 +455,12 @@ def AC(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**3
     Parameters: fastperiod (5), slowperiod (34), signalperiod (5)
     Outputs: real
     """
-    return _call(32, high, low, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(32, high, low, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+    return _call(32, high, low, fastperiod, slowperiod, signalperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ADX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def ADX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Average Directional Movement Index (Momentum Indicators)
 
     Average directional index (ADX): Wilder's moving average of DX, seeded with the mean of the first
@@ -403,10 +470,12 @@ def ADX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(33, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(33, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(33, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ADXR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def ADXR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Average Directional Movement Index Rating (Momentum Indicators)
 
     Average directional index rating (ADXR): mean of ADX and of ADX `period - 1` bars ago.
@@ -415,10 +484,12 @@ def ADXR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(34, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(34, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(34, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def AO(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
+def AO(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Awesome Oscillator (Momentum Indicators)
 
     Awesome oscillator (AO): SMA of (h+l)/2 over `fast` bars minus that over `slow` bars.
@@ -427,10 +498,12 @@ def AO(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**3
     Parameters: fastperiod (5), slowperiod (34)
     Outputs: real
     """
-    return _call(35, high, low, fastperiod, slowperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(35, high, low, fastperiod, slowperiod)  # type: ignore[no-any-return]
+    return _call(35, high, low, fastperiod, slowperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def APO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
+def APO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1, *, precision: Precision | None = None) -> Real:
     """Absolute Price Oscillator (Momentum Indicators)
 
     Absolute price oscillator (APO): a fast moving average minus a slow one; periods in the wrong order
@@ -440,10 +513,12 @@ def APO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matyp
     Parameters: fastperiod (12), slowperiod (26), matype (1)
     Outputs: real
     """
-    return _call(36, real, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(36, real, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+    return _call(36, real, fastperiod, slowperiod, matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def AROON(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+def AROON(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Aroon (Momentum Indicators)
 
     Aroon: how recent the lowest low and the highest high of the last `period + 1` bars are: 100 for
@@ -453,10 +528,12 @@ def AROON(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
     Parameters: timeperiod (14)
     Outputs: aroondown, aroonup
     """
-    return _call(37, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(37, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(37, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def AROONOSC(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+def AROONOSC(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Aroon Oscillator (Momentum Indicators)
 
     Aroon oscillator: Aroon up minus Aroon down, that is, 100 / `period` times the bars between the
@@ -466,10 +543,12 @@ def AROONOSC(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(38, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(38, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(38, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def BOP(open: Any, high: Any, low: Any, close: Any) -> Real:
+def BOP(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Real:
     """Balance Of Power (Momentum Indicators)
 
     Balance of power: (close - open) / (high - low); 0 where the bar has no range.
@@ -477,10 +556,12 @@ def BOP(open: Any, high: Any, low: Any, close: Any) -> Real:
     Inputs: open, high, low, close
     Outputs: real
     """
-    return _call(39, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(39, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(39, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CCI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def CCI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Commodity Channel Index (Momentum Indicators)
 
     Commodity channel index (CCI): distance of the typical price (h+l+c)/3 from its SMA of `period`, in
@@ -490,10 +571,12 @@ def CCI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(40, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(40, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(40, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def CMO(real: Any, timeperiod: int = -(2**31)) -> Real:
+def CMO(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Chande Momentum Oscillator (Momentum Indicators)
 
     Chande momentum oscillator (CMO) with Wilder's smoothing: 100 * (gains - losses) / (gains + losses),
@@ -503,10 +586,12 @@ def CMO(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(41, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(41, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(41, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def CMOU(real: Any, timeperiod: int = -(2**31)) -> Real:
+def CMOU(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Chande Momentum Oscillator (Unsmoothed) (Momentum Indicators)
 
     Chande momentum oscillator, unsmoothed as published: rolling sums of the last `period` changes, 100
@@ -516,10 +601,12 @@ def CMOU(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(42, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(42, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(42, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def COPPOCK(real: Any, wmaperiod: int = -(2**31), roc1period: int = -(2**31), roc2period: int = -(2**31)) -> Real:
+def COPPOCK(real: Any, wmaperiod: int = -(2**31), roc1period: int = -(2**31), roc2period: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Coppock Curve (Momentum Indicators)
 
     Coppock curve: WMA of `period` of the sum of two rates of change in percent; a rate of change from 0
@@ -529,10 +616,12 @@ def COPPOCK(real: Any, wmaperiod: int = -(2**31), roc1period: int = -(2**31), ro
     Parameters: wmaperiod (10), roc1period (11), roc2period (14)
     Outputs: real
     """
-    return _call(43, real, wmaperiod, roc1period, roc2period)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(43, real, wmaperiod, roc1period, roc2period)  # type: ignore[no-any-return]
+    return _call(43, real, wmaperiod, roc1period, roc2period, precision=precision)  # type: ignore[no-any-return]
 
 
-def DPO(real: Any, timeperiod: int = -(2**31)) -> Real:
+def DPO(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Detrended Price Oscillator (Momentum Indicators)
 
     Detrended price oscillator (DPO): the value period/2 + 1 bars ago minus the SMA of the last `period`
@@ -542,10 +631,12 @@ def DPO(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (20)
     Outputs: real
     """
-    return _call(44, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(44, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(44, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def DX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def DX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Directional Movement Index (Momentum Indicators)
 
     Directional movement index (DX): 100 |+DI - -DI| / (+DI + -DI). Holds its value where there is no
@@ -555,10 +646,12 @@ def DX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(45, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(45, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(45, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ER(real: Any, timeperiod: int = -(2**31)) -> Real:
+def ER(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Kaufman Efficiency Ratio (Momentum Indicators)
 
     Efficiency ratio (Kaufman): absolute change over `period` bars over the sum of absolute one-bar
@@ -568,10 +661,12 @@ def ER(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(46, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(46, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(46, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ERI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+def ERI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Elder Ray Index (Bull Power / Bear Power) (Momentum Indicators)
 
     Elder ray index: bull power (high) and bear power (low), each minus the EMA of `period` of the
@@ -581,10 +676,12 @@ def ERI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Re
     Parameters: timeperiod (13)
     Outputs: bullpower, bearpower
     """
-    return _call(47, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(47, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(47, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def FOSC(real: Any, timeperiod: int = -(2**31)) -> Real:
+def FOSC(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Forecast Oscillator (Momentum Indicators)
 
     Forecast oscillator: distance of the value from the forecast of the linear regression through the
@@ -594,10 +691,12 @@ def FOSC(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (5)
     Outputs: real
     """
-    return _call(48, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(48, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(48, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def FRACTAL(high: Any, low: Any, leftbars: int = -(2**31), rightbars: int = -(2**31)) -> tuple[Whole, Whole]:
+def FRACTAL(high: Any, low: Any, leftbars: int = -(2**31), rightbars: int = -(2**31), *, precision: Precision | None = None) -> tuple[Whole, Whole]:
     """Williams Fractal (Momentum Indicators)
 
     Williams fractal, signalled at the bar that completes it: 100 where the high `right` bars ago
@@ -608,10 +707,12 @@ def FRACTAL(high: Any, low: Any, leftbars: int = -(2**31), rightbars: int = -(2*
     Parameters: leftbars (2), rightbars (2)
     Outputs: swinghigh, swinglow
     """
-    return _call(49, high, low, leftbars, rightbars)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(49, high, low, leftbars, rightbars)  # type: ignore[no-any-return]
+    return _call(49, high, low, leftbars, rightbars, precision=precision)  # type: ignore[no-any-return]
 
 
-def IMI(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def IMI(open: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Intraday Momentum Index (Momentum Indicators)
 
     Intraday momentum index (IMI): rising bodies (close - open) in percent of all bodies over `period`
@@ -621,10 +722,12 @@ def IMI(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(50, open, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(50, open, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(50, open, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def KDJ(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 13, slowd_period: int = -(2**31), slowd_matype: int = 13) -> tuple[Real, Real, Real]:
+def KDJ(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 13, slowd_period: int = -(2**31), slowd_matype: int = 13, *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """KDJ Stochastic (Momentum Indicators)
 
     KDJ: slow stochastic oscillator smoothed by Wilder's moving average, and J = 3 K - 2 D. 0 where
@@ -634,10 +737,12 @@ def KDJ(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_per
     Parameters: fastk_period (9), slowk_period (3), slowk_matype (13), slowd_period (3), slowd_matype (13)
     Outputs: k, d, j
     """
-    return _call(51, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(51, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype)  # type: ignore[no-any-return]
+    return _call(51, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def MACD(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+def MACD(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """Moving Average Convergence/Divergence (Momentum Indicators)
 
     Moving average convergence/divergence (MACD): EMA of `fast` minus EMA of `slow`; the signal line is
@@ -648,10 +753,12 @@ def MACD(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), sign
     Parameters: fastperiod (12), slowperiod (26), signalperiod (9)
     Outputs: macd, macdsignal, macdhist
     """
-    return _call(52, real, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(52, real, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+    return _call(52, real, fastperiod, slowperiod, signalperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MACDEXT(real: Any, fastperiod: int = -(2**31), fastmatype: int = 0, slowperiod: int = -(2**31), slowmatype: int = 0, signalperiod: int = -(2**31), signalmatype: int = 0) -> tuple[Real, Real, Real]:
+def MACDEXT(real: Any, fastperiod: int = -(2**31), fastmatype: int = 0, slowperiod: int = -(2**31), slowmatype: int = 0, signalperiod: int = -(2**31), signalmatype: int = 0, *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """MACD with controllable MA type (Momentum Indicators)
 
     MACD with moving averages of any type. Both start at the bar where the longer one does; periods in
@@ -661,10 +768,12 @@ def MACDEXT(real: Any, fastperiod: int = -(2**31), fastmatype: int = 0, slowperi
     Parameters: fastperiod (12), fastmatype (0), slowperiod (26), slowmatype (0), signalperiod (9), signalmatype (0)
     Outputs: macd, macdsignal, macdhist
     """
-    return _call(53, real, fastperiod, fastmatype, slowperiod, slowmatype, signalperiod, signalmatype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(53, real, fastperiod, fastmatype, slowperiod, slowmatype, signalperiod, signalmatype)  # type: ignore[no-any-return]
+    return _call(53, real, fastperiod, fastmatype, slowperiod, slowmatype, signalperiod, signalmatype, precision=precision)  # type: ignore[no-any-return]
 
 
-def MACDFIX(real: Any, signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+def MACDFIX(real: Any, signalperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """Moving Average Convergence/Divergence Fix 12/26 (Momentum Indicators)
 
     MACD with the smoothing factors 0.15 and 0.075 of its inventor in place of periods; seeded like
@@ -674,10 +783,12 @@ def MACDFIX(real: Any, signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
     Parameters: signalperiod (9)
     Outputs: macd, macdsignal, macdhist
     """
-    return _call(54, real, signalperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(54, real, signalperiod)  # type: ignore[no-any-return]
+    return _call(54, real, signalperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MFI(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+def MFI(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Money Flow Index (Momentum Indicators)
 
     Money flow index (MFI): typical price times volume on rising bars, in percent of that on rising and
@@ -688,10 +799,12 @@ def MFI(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(55, high, low, close, volume, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(55, high, low, close, volume, timeperiod)  # type: ignore[no-any-return]
+    return _call(55, high, low, close, volume, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MINUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def MINUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Minus Directional Indicator (Momentum Indicators)
 
     Minus directional indicator (-DI): 100 times Wilder's sum of -DM over that of the true range; 0
@@ -701,10 +814,12 @@ def MINUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Rea
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(56, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(56, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(56, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MINUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+def MINUS_DM(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Minus Directional Movement (Momentum Indicators)
 
     Minus directional movement (-DM): the fall of the low where it exceeds the rise of the high, in
@@ -714,10 +829,12 @@ def MINUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(57, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(57, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(57, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MOM(real: Any, timeperiod: int = -(2**31)) -> Real:
+def MOM(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Momentum (Momentum Indicators)
 
     Momentum: the value minus the value `period` bars ago.
@@ -726,10 +843,12 @@ def MOM(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(58, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(58, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(58, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def PLUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def PLUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Plus Directional Indicator (Momentum Indicators)
 
     Plus directional indicator (+DI): 100 times Wilder's sum of +DM over that of the true range; 0 where
@@ -739,10 +858,12 @@ def PLUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(59, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(59, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(59, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def PLUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+def PLUS_DM(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Plus Directional Movement (Momentum Indicators)
 
     Plus directional movement (+DM): the rise of the high where it exceeds the fall of the low, in
@@ -752,10 +873,12 @@ def PLUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(60, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(60, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(60, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def PPO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
+def PPO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1, *, precision: Precision | None = None) -> Real:
     """Percentage Price Oscillator (Momentum Indicators)
 
     Percentage price oscillator (PPO): a fast moving average minus a slow one, in percent of the slow
@@ -765,10 +888,12 @@ def PPO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matyp
     Parameters: fastperiod (12), slowperiod (26), matype (1)
     Outputs: real
     """
-    return _call(61, real, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(61, real, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+    return _call(61, real, fastperiod, slowperiod, matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def QSTICK(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def QSTICK(open: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Qstick (Momentum Indicators)
 
     Qstick: SMA of the candle bodies (close - open) of the last `period` bars.
@@ -777,10 +902,12 @@ def QSTICK(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(62, open, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(62, open, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(62, open, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ROC(real: Any, timeperiod: int = -(2**31)) -> Real:
+def ROC(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Rate of change : ((price/prevPrice)-1)*100 (Momentum Indicators)
 
     Rate of change (ROC) over `period` bars in percent: (x / x[period] - 1) * 100; 0 where the earlier
@@ -790,10 +917,12 @@ def ROC(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(63, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(63, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(63, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ROCP(real: Any, timeperiod: int = -(2**31)) -> Real:
+def ROCP(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Rate of change Percentage: (price-prevPrice)/prevPrice (Momentum Indicators)
 
     Rate of change over `period` bars as a fraction: (x - x[period]) / x[period]; 0 where the earlier
@@ -803,10 +932,12 @@ def ROCP(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(64, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(64, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(64, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ROCR(real: Any, timeperiod: int = -(2**31)) -> Real:
+def ROCR(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Rate of change ratio: (price/prevPrice) (Momentum Indicators)
 
     Rate of change ratio: the value over the value `period` bars ago; 0 where that is 0.
@@ -815,10 +946,12 @@ def ROCR(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(65, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(65, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(65, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ROCR100(real: Any, timeperiod: int = -(2**31)) -> Real:
+def ROCR100(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Rate of change ratio 100 scale: (price/prevPrice)*100 (Momentum Indicators)
 
     Rate of change ratio, scaled by 100: the value over the value `period` bars ago, times 100; 0 where
@@ -828,10 +961,12 @@ def ROCR100(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (10)
     Outputs: real
     """
-    return _call(66, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(66, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(66, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def RSI(real: Any, timeperiod: int = -(2**31)) -> Real:
+def RSI(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Relative Strength Index (Momentum Indicators)
 
     Relative strength index (RSI): gains as a fraction of gains plus losses, both smoothed by Wilder's
@@ -842,10 +977,12 @@ def RSI(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(67, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(67, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(67, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def SMI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> tuple[Real, Real]:
+def SMI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Stochastic Momentum Index (Momentum Indicators)
 
     Stochastic momentum index (SMI): distance of the close from the midpoint of the range of `period`
@@ -856,10 +993,12 @@ def SMI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), fastperiod:
     Parameters: timeperiod (13), fastperiod (2), slowperiod (25), signalperiod (9)
     Outputs: smi, smisignal
     """
-    return _call(68, high, low, close, timeperiod, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(68, high, low, close, timeperiod, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+    return _call(68, high, low, close, timeperiod, fastperiod, slowperiod, signalperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def STOCH(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 0, slowd_period: int = -(2**31), slowd_matype: int = 0) -> tuple[Real, Real]:
+def STOCH(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 0, slowd_period: int = -(2**31), slowd_matype: int = 0, *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Stochastic (Momentum Indicators)
 
     Slow stochastic oscillator: position of the close between the lowest low and the highest high of
@@ -869,10 +1008,12 @@ def STOCH(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_p
     Parameters: fastk_period (5), slowk_period (3), slowk_matype (0), slowd_period (3), slowd_matype (0)
     Outputs: slowk, slowd
     """
-    return _call(69, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(69, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype)  # type: ignore[no-any-return]
+    return _call(69, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def STOCHF(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0) -> tuple[Real, Real]:
+def STOCHF(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0, *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Stochastic Fast (Momentum Indicators)
 
     Fast stochastic oscillator: position of the close between the lowest low and the highest high of
@@ -882,10 +1023,12 @@ def STOCHF(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), fastd_
     Parameters: fastk_period (5), fastd_period (3), fastd_matype (0)
     Outputs: fastk, fastd
     """
-    return _call(70, high, low, close, fastk_period, fastd_period, fastd_matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(70, high, low, close, fastk_period, fastd_period, fastd_matype)  # type: ignore[no-any-return]
+    return _call(70, high, low, close, fastk_period, fastd_period, fastd_matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def STOCHRSI(real: Any, timeperiod: int = -(2**31), fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0) -> tuple[Real, Real]:
+def STOCHRSI(real: Any, timeperiod: int = -(2**31), fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0, *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Stochastic Relative Strength Index (Momentum Indicators)
 
     Stochastic RSI: fast stochastic oscillator of the RSI of `period`: its position in its own range of
@@ -895,10 +1038,12 @@ def STOCHRSI(real: Any, timeperiod: int = -(2**31), fastk_period: int = -(2**31)
     Parameters: timeperiod (14), fastk_period (5), fastd_period (3), fastd_matype (0)
     Outputs: fastk, fastd
     """
-    return _call(71, real, timeperiod, fastk_period, fastd_period, fastd_matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(71, real, timeperiod, fastk_period, fastd_period, fastd_matype)  # type: ignore[no-any-return]
+    return _call(71, real, timeperiod, fastk_period, fastd_period, fastd_matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def TRIX(real: Any, timeperiod: int = -(2**31)) -> Real:
+def TRIX(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """1-day Rate-Of-Change (ROC) of a Triple Smooth EMA (Momentum Indicators)
 
     TRIX: one-bar rate of change of a triple EMA of `period`, in percent; 0 where the earlier value is
@@ -908,10 +1053,12 @@ def TRIX(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(72, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(72, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(72, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def TSI(real: Any, firstperiod: int = -(2**31), secondperiod: int = -(2**31)) -> Real:
+def TSI(real: Any, firstperiod: int = -(2**31), secondperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """True Strength Index (Momentum Indicators)
 
     True strength index (TSI): the price change smoothed by two nested EMAs, in percent of the absolute
@@ -921,10 +1068,12 @@ def TSI(real: Any, firstperiod: int = -(2**31), secondperiod: int = -(2**31)) ->
     Parameters: firstperiod (25), secondperiod (13)
     Outputs: real
     """
-    return _call(73, real, firstperiod, secondperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(73, real, firstperiod, secondperiod)  # type: ignore[no-any-return]
+    return _call(73, real, firstperiod, secondperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ULTOSC(high: Any, low: Any, close: Any, timeperiod1: int = -(2**31), timeperiod2: int = -(2**31), timeperiod3: int = -(2**31)) -> Real:
+def ULTOSC(high: Any, low: Any, close: Any, timeperiod1: int = -(2**31), timeperiod2: int = -(2**31), timeperiod3: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Ultimate Oscillator (Momentum Indicators)
 
     Ultimate oscillator: buying pressure (close - true low) over the true range, over three periods,
@@ -934,10 +1083,12 @@ def ULTOSC(high: Any, low: Any, close: Any, timeperiod1: int = -(2**31), timeper
     Parameters: timeperiod1 (7), timeperiod2 (14), timeperiod3 (28)
     Outputs: real
     """
-    return _call(74, high, low, close, timeperiod1, timeperiod2, timeperiod3)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(74, high, low, close, timeperiod1, timeperiod2, timeperiod3)  # type: ignore[no-any-return]
+    return _call(74, high, low, close, timeperiod1, timeperiod2, timeperiod3, precision=precision)  # type: ignore[no-any-return]
 
 
-def VHF(real: Any, timeperiod: int = -(2**31)) -> Real:
+def VHF(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Vertical Horizontal Filter (Momentum Indicators)
 
     Vertical horizontal filter (VHF): the range of the last `period` values over the sum of the last
@@ -947,10 +1098,12 @@ def VHF(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (28)
     Outputs: real
     """
-    return _call(75, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(75, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(75, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def VORTEX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+def VORTEX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real]:
     """Vortex Indicator (Momentum Indicators)
 
     Vortex indicator: rolling sums of |high - previous low| (VI+) and of |low - previous high| (VI-)
@@ -960,10 +1113,12 @@ def VORTEX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple
     Parameters: timeperiod (14)
     Outputs: plusvi, minusvi
     """
-    return _call(76, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(76, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(76, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def WAD(high: Any, low: Any, close: Any) -> Real:
+def WAD(high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Real:
     """Williams' Accumulation/Distribution (Momentum Indicators)
 
     Williams accumulation/distribution (WAD): cumulative sum of close - true low on a rise and close -
@@ -972,10 +1127,12 @@ def WAD(high: Any, low: Any, close: Any) -> Real:
     Inputs: high, low, close
     Outputs: real
     """
-    return _call(77, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(77, high, low, close)  # type: ignore[no-any-return]
+    return _call(77, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def WILLR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def WILLR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Williams' %R (Momentum Indicators)
 
     Williams %R: distance of the close below the highest high of `period` bars, in percent of their
@@ -985,10 +1142,12 @@ def WILLR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(78, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(78, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(78, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ACCBANDS(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+def ACCBANDS(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """Acceleration Bands (Overlap Studies)
 
     Acceleration bands (Headley): SMAs of high (1 + w), of the close and of low (1 - w), w = 4 (high -
@@ -998,10 +1157,12 @@ def ACCBANDS(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tup
     Parameters: timeperiod (20)
     Outputs: upperband, middleband, lowerband
     """
-    return _call(79, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(79, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(79, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def BBANDS(real: Any, timeperiod: int = -(2**31), nbdevup: float = -4e37, nbdevdn: float = -4e37, matype: int = 0) -> tuple[Real, Real, Real]:
+def BBANDS(real: Any, timeperiod: int = -(2**31), nbdevup: float = -4e37, nbdevdn: float = -4e37, matype: int = 0, *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """Bollinger Bands (Overlap Studies)
 
     Bollinger Bands: a moving average (`ma_type` as in TA-Lib, 0 is the SMA) plus and minus a number of
@@ -1011,10 +1172,12 @@ def BBANDS(real: Any, timeperiod: int = -(2**31), nbdevup: float = -4e37, nbdevd
     Parameters: timeperiod (20), nbdevup (2.0), nbdevdn (2.0), matype (0)
     Outputs: upperband, middleband, lowerband
     """
-    return _call(80, real, timeperiod, nbdevup, nbdevdn, matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(80, real, timeperiod, nbdevup, nbdevdn, matype)  # type: ignore[no-any-return]
+    return _call(80, real, timeperiod, nbdevup, nbdevdn, matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def DEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def DEMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Double Exponential Moving Average (Overlap Studies)
 
     Double exponential moving average (DEMA, Mulloy): 2 EMA(x) - EMA(EMA(x)), which removes most of the
@@ -1024,10 +1187,12 @@ def DEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(81, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(81, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(81, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def DONCHIAN(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+def DONCHIAN(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """Donchian Channels (Overlap Studies)
 
     Donchian channel: the highest high and the lowest low of the last `period` bars, the current one
@@ -1037,10 +1202,12 @@ def DONCHIAN(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Rea
     Parameters: timeperiod (20)
     Outputs: upperband, middleband, lowerband
     """
-    return _call(82, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(82, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(82, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def EMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def EMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Exponential Moving Average (Overlap Studies)
 
     Exponential moving average (EMA): y += 2/(period+1) (x - y), seeded with the SMA of the first
@@ -1050,10 +1217,12 @@ def EMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(83, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(83, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(83, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def HMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def HMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Hull Moving Average (Overlap Studies)
 
     Hull moving average (HMA): WMA over sqrt(period) of 2 WMA(period/2) - WMA(period); both lengths
@@ -1063,10 +1232,12 @@ def HMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (20)
     Outputs: real
     """
-    return _call(84, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(84, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(84, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def HT_TRENDLINE(real: Any) -> Real:
+def HT_TRENDLINE(real: Any, *, precision: Precision | None = None) -> Real:
     """Hilbert Transform - Instantaneous Trendline (Overlap Studies)
 
     Hilbert transform, instantaneous trendline: mean price over one dominant cycle, weighted 4, 3, 2, 1
@@ -1075,10 +1246,12 @@ def HT_TRENDLINE(real: Any) -> Real:
     Inputs: real
     Outputs: real
     """
-    return _call(85, real)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(85, real)  # type: ignore[no-any-return]
+    return _call(85, real, precision=precision)  # type: ignore[no-any-return]
 
 
-def KAMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def KAMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Kaufman Adaptive Moving Average (Overlap Studies)
 
     Kaufman's adaptive moving average (KAMA): an EMA whose smoothing factor is interpolated between
@@ -1089,10 +1262,12 @@ def KAMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(86, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(86, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(86, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def KC(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), atrperiod: int = -(2**31), nbdev: float = -4e37) -> tuple[Real, Real, Real]:
+def KC(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), atrperiod: int = -(2**31), nbdev: float = -4e37, *, precision: Precision | None = None) -> tuple[Real, Real, Real]:
     """Keltner Channels (Overlap Studies)
 
     Keltner channel: the EMA of the typical price plus and minus a multiple of the average true range
@@ -1102,10 +1277,12 @@ def KC(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), atrperiod: i
     Parameters: timeperiod (20), atrperiod (10), nbdev (2.0)
     Outputs: upperband, middleband, lowerband
     """
-    return _call(87, high, low, close, timeperiod, atrperiod, nbdev)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(87, high, low, close, timeperiod, atrperiod, nbdev)  # type: ignore[no-any-return]
+    return _call(87, high, low, close, timeperiod, atrperiod, nbdev, precision=precision)  # type: ignore[no-any-return]
 
 
-def MA(real: Any, timeperiod: int = -(2**31), matype: int = 0) -> Real:
+def MA(real: Any, timeperiod: int = -(2**31), matype: int = 0, *, precision: Precision | None = None) -> Real:
     """Moving average (Overlap Studies)
 
     The moving average that `matype` names.
@@ -1114,10 +1291,12 @@ def MA(real: Any, timeperiod: int = -(2**31), matype: int = 0) -> Real:
     Parameters: timeperiod (30), matype (0)
     Outputs: real
     """
-    return _call(88, real, timeperiod, matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(88, real, timeperiod, matype)  # type: ignore[no-any-return]
+    return _call(88, real, timeperiod, matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37) -> tuple[Real, Real]:
+def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37, *, precision: Precision | None = None) -> tuple[Real, Real]:
     """MESA Adaptive Moving Average (Overlap Studies)
 
     MESA adaptive moving average (MAMA, Ehlers): a Hilbert transform measures the phase; the smoothing
@@ -1128,10 +1307,12 @@ def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37) -> tuple
     Parameters: fastlimit (0.5), slowlimit (0.05)
     Outputs: mama, fama
     """
-    return _call(89, real, fastlimit, slowlimit)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(89, real, fastlimit, slowlimit)  # type: ignore[no-any-return]
+    return _call(89, real, fastlimit, slowlimit, precision=precision)  # type: ignore[no-any-return]
 
 
-def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(2**31), matype: int = 0) -> Real:
+def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(2**31), matype: int = 0, *, precision: Precision | None = None) -> Real:
     """Moving average with variable period (Overlap Studies)
 
     Moving average with variable period: the period of each bar is the second source (by default the
@@ -1142,10 +1323,12 @@ def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(
     Parameters: minperiod (2), maxperiod (30), matype (0)
     Outputs: real
     """
-    return _call(90, real, periods, minperiod, maxperiod, matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(90, real, periods, minperiod, maxperiod, matype)  # type: ignore[no-any-return]
+    return _call(90, real, periods, minperiod, maxperiod, matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def MIDPOINT(real: Any, timeperiod: int = -(2**31)) -> Real:
+def MIDPOINT(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """MidPoint over period (Overlap Studies)
 
     Midpoint of the highest and the lowest of the last `period` values.
@@ -1154,10 +1337,12 @@ def MIDPOINT(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(91, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(91, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(91, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MIDPRICE(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+def MIDPRICE(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Midpoint Price over period (Overlap Studies)
 
     Midpoint price: midpoint of the highest high and the lowest low of the last `period` bars.
@@ -1166,10 +1351,12 @@ def MIDPRICE(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(92, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(92, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(92, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def RMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def RMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Wilder's Smoothed Moving Average (Overlap Studies)
 
     Wilder's moving average (RMA, SMMA): y += (x - y) / period, seeded with the SMA of the first
@@ -1179,10 +1366,12 @@ def RMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(93, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(93, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(93, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def SAR(high: Any, low: Any, acceleration: float = 0.02, maximum: float = 0.2) -> Real:
+def SAR(high: Any, low: Any, acceleration: float = 0.02, maximum: float = 0.2, *, precision: Precision | None = None) -> Real:
     """Parabolic SAR (Overlap Studies)
 
     Parabolic SAR (Wilder): moves towards the extreme point of the trend by an acceleration factor that
@@ -1193,10 +1382,12 @@ def SAR(high: Any, low: Any, acceleration: float = 0.02, maximum: float = 0.2) -
     Parameters: acceleration (0.02), maximum (0.2)
     Outputs: real
     """
-    return _call(94, high, low, acceleration, maximum)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(94, high, low, acceleration, maximum)  # type: ignore[no-any-return]
+    return _call(94, high, low, acceleration, maximum, precision=precision)  # type: ignore[no-any-return]
 
 
-def SAREXT(high: Any, low: Any, startvalue: float = -4e37, offsetonreverse: float = -4e37, accelerationinitlong: float = -4e37, accelerationlong: float = -4e37, accelerationmaxlong: float = -4e37, accelerationinitshort: float = -4e37, accelerationshort: float = -4e37, accelerationmaxshort: float = -4e37) -> Real:
+def SAREXT(high: Any, low: Any, startvalue: float = -4e37, offsetonreverse: float = -4e37, accelerationinitlong: float = -4e37, accelerationlong: float = -4e37, accelerationmaxlong: float = -4e37, accelerationinitshort: float = -4e37, accelerationshort: float = -4e37, accelerationmaxshort: float = -4e37, *, precision: Precision | None = None) -> Real:
     """Parabolic SAR - Extended (Overlap Studies)
 
     Parabolic SAR, extended: an initial stop (positive starts long, negative short, 0 as `sar`), an
@@ -1207,10 +1398,12 @@ def SAREXT(high: Any, low: Any, startvalue: float = -4e37, offsetonreverse: floa
     Parameters: startvalue (0.0), offsetonreverse (0.0), accelerationinitlong (0.02), accelerationlong (0.02), accelerationmaxlong (0.2), accelerationinitshort (0.02), accelerationshort (0.02), accelerationmaxshort (0.2)
     Outputs: real
     """
-    return _call(95, high, low, startvalue, offsetonreverse, accelerationinitlong, accelerationlong, accelerationmaxlong, accelerationinitshort, accelerationshort, accelerationmaxshort)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(95, high, low, startvalue, offsetonreverse, accelerationinitlong, accelerationlong, accelerationmaxlong, accelerationinitshort, accelerationshort, accelerationmaxshort)  # type: ignore[no-any-return]
+    return _call(95, high, low, startvalue, offsetonreverse, accelerationinitlong, accelerationlong, accelerationmaxlong, accelerationinitshort, accelerationshort, accelerationmaxshort, precision=precision)  # type: ignore[no-any-return]
 
 
-def SMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def SMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Simple Moving Average (Overlap Studies)
 
     Simple moving average (SMA): mean of the last `period` values.
@@ -1219,10 +1412,12 @@ def SMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(96, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(96, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(96, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def SUPERTREND(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), multiplier: float = 3.0) -> tuple[Real, Whole]:
+def SUPERTREND(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), multiplier: float = 3.0, *, precision: Precision | None = None) -> tuple[Real, Whole]:
     """SuperTrend (Overlap Studies)
 
     SuperTrend: bands of a multiple of the average true range (ATR) around the median price that only
@@ -1233,10 +1428,12 @@ def SUPERTREND(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), mult
     Parameters: timeperiod (10), multiplier (3.0)
     Outputs: supertrend, trend
     """
-    return _call(97, high, low, close, timeperiod, multiplier)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(97, high, low, close, timeperiod, multiplier)  # type: ignore[no-any-return]
+    return _call(97, high, low, close, timeperiod, multiplier, precision=precision)  # type: ignore[no-any-return]
 
 
-def T3(real: Any, timeperiod: int = -(2**31), vfactor: float = -4e37) -> Real:
+def T3(real: Any, timeperiod: int = -(2**31), vfactor: float = -4e37, *, precision: Precision | None = None) -> Real:
     """Triple Exponential Moving Average (T3) (Overlap Studies)
 
     T3 moving average (Tilson): six nested EMAs; with v the volume factor (1+v)^3 e3 - 3v(1+v)^2 e4 +
@@ -1246,10 +1443,12 @@ def T3(real: Any, timeperiod: int = -(2**31), vfactor: float = -4e37) -> Real:
     Parameters: timeperiod (5), vfactor (0.7)
     Outputs: real
     """
-    return _call(98, real, timeperiod, vfactor)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(98, real, timeperiod, vfactor)  # type: ignore[no-any-return]
+    return _call(98, real, timeperiod, vfactor, precision=precision)  # type: ignore[no-any-return]
 
 
-def TEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def TEMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Triple Exponential Moving Average (Overlap Studies)
 
     Triple exponential moving average (TEMA, Mulloy): 3 e1 - 3 e2 + e3, each the EMA of the one before.
@@ -1258,10 +1457,12 @@ def TEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(99, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(99, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(99, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def TRIMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def TRIMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Triangular Moving Average (Overlap Studies)
 
     Triangular moving average (TRIMA): weights that rise to the middle of the window and fall again; an
@@ -1271,10 +1472,12 @@ def TRIMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(100, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(100, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(100, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def VWMA(real: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+def VWMA(real: Any, volume: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Volume Weighted Moving Average (Overlap Studies)
 
     Volume-weighted moving average (VWMA) of the last `period` values; NaN where all their volumes are
@@ -1284,10 +1487,12 @@ def VWMA(real: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(101, real, volume, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(101, real, volume, timeperiod)  # type: ignore[no-any-return]
+    return _call(101, real, volume, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def WMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def WMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Weighted Moving Average (Overlap Studies)
 
     Weighted moving average (WMA): linear weights 1 to `period`, the newest value weighted most.
@@ -1296,10 +1501,12 @@ def WMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(102, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(102, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(102, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ZLEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+def ZLEMA(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Zero-Lag Exponential Moving Average (Overlap Studies)
 
     Zero-lag exponential moving average (ZLEMA): the EMA of 2 x - x[(period-1)/2 bars ago].
@@ -1308,10 +1515,12 @@ def ZLEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(103, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(103, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(103, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL2CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL2CROWS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Two Crows (Pattern Recognition)
 
     Two crows: a long white candle, a black one above it, and a black one that opens in the second body
@@ -1320,10 +1529,12 @@ def CDL2CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(104, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(104, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(104, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL3BLACKCROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL3BLACKCROWS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Three Black Crows (Pattern Recognition)
 
     Three black crows: after a white candle three falling black ones without lower shadows, each from
@@ -1332,10 +1543,12 @@ def CDL3BLACKCROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(105, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(105, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(105, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL3INSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL3INSIDE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Three Inside Up/Down (Pattern Recognition)
 
     Three inside: a long candle, a short body inside it, and a candle of the other colour that closes
@@ -1344,10 +1557,12 @@ def CDL3INSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(106, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(106, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(106, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL3LINESTRIKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL3LINESTRIKE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Three-Line Strike (Pattern Recognition)
 
     Three-line strike: three candles of one colour moving on, each from within or near the body before,
@@ -1356,10 +1571,12 @@ def CDL3LINESTRIKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(107, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(107, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(107, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL3OUTSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL3OUTSIDE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Three Outside Up/Down (Pattern Recognition)
 
     Three outside: an engulfing body of the opposite colour, and a close further in its direction (100
@@ -1368,10 +1585,12 @@ def CDL3OUTSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(108, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(108, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(108, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL3STARSINSOUTH(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL3STARSINSOUTH(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Three Stars In The South (Pattern Recognition)
 
     Three stars in the south: three black candles that weaken: a long one with a long lower shadow, a
@@ -1381,10 +1600,12 @@ def CDL3STARSINSOUTH(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(109, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(109, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(109, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDL3WHITESOLDIERS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDL3WHITESOLDIERS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Three Advancing White Soldiers (Pattern Recognition)
 
     Three white soldiers: three white candles of rising closes without upper shadows, each from within
@@ -1393,10 +1614,12 @@ def CDL3WHITESOLDIERS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(110, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(110, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(110, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLABANDONEDBABY(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+def CDLABANDONEDBABY(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3, *, precision: Precision | None = None) -> Whole:
     """Abandoned Baby (Pattern Recognition)
 
     Abandoned baby: a long candle, a doji with a gap between all shadows, and a candle of the other
@@ -1406,10 +1629,12 @@ def CDLABANDONEDBABY(open: Any, high: Any, low: Any, close: Any, penetration: fl
     Parameters: penetration (0.3)
     Outputs: integer
     """
-    return _call(111, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(111, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(111, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLADVANCEBLOCK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLADVANCEBLOCK(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Advance Block (Pattern Recognition)
 
     Advance block: three white candles of rising closes, the first long with a short upper shadow, that
@@ -1418,10 +1643,12 @@ def CDLADVANCEBLOCK(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(112, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(112, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(112, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLBELTHOLD(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLBELTHOLD(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Belt-hold (Pattern Recognition)
 
     Belt hold: a long candle that opens at its extreme: white without a lower shadow (100), black
@@ -1430,10 +1657,12 @@ def CDLBELTHOLD(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(113, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(113, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(113, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLBREAKAWAY(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLBREAKAWAY(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Breakaway (Pattern Recognition)
 
     Breakaway: a long candle, a gap in its direction, two more candles that way, and a fifth of the
@@ -1442,10 +1671,12 @@ def CDLBREAKAWAY(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(114, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(114, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(114, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLCLOSINGMARUBOZU(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLCLOSINGMARUBOZU(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Closing Marubozu (Pattern Recognition)
 
     Closing marubozu: a long candle that closes at its extreme: white without an upper shadow (100),
@@ -1454,10 +1685,12 @@ def CDLCLOSINGMARUBOZU(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(115, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(115, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(115, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLCONCEALBABYSWALL(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLCONCEALBABYSWALL(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Concealing Baby Swallow (Pattern Recognition)
 
     Concealing baby swallow: two black candles without shadows, a black one below that reaches back into
@@ -1466,10 +1699,12 @@ def CDLCONCEALBABYSWALL(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(116, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(116, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(116, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLCOUNTERATTACK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLCOUNTERATTACK(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Counterattack (Pattern Recognition)
 
     Counterattack: two long candles of opposite colour with equal closes (±100 by the second).
@@ -1477,10 +1712,12 @@ def CDLCOUNTERATTACK(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(117, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(117, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(117, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLDARKCLOUDCOVER(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.5) -> Whole:
+def CDLDARKCLOUDCOVER(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.5, *, precision: Precision | None = None) -> Whole:
     """Dark Cloud Cover (Pattern Recognition)
 
     Dark cloud cover: a long white candle, then a black one that opens above its high and closes in its
@@ -1490,10 +1727,12 @@ def CDLDARKCLOUDCOVER(open: Any, high: Any, low: Any, close: Any, penetration: f
     Parameters: penetration (0.5)
     Outputs: integer
     """
-    return _call(118, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(118, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(118, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLDOJI(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Doji (Pattern Recognition)
 
     Doji: open and close nearly equal, within a tenth of the mean range of the 10 candles before (100).
@@ -1501,10 +1740,12 @@ def CDLDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(119, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(119, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(119, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLDOJISTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLDOJISTAR(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Doji Star (Pattern Recognition)
 
     Doji star: a long candle, then a doji beyond its close with a gap (100 after black, -100 after
@@ -1513,10 +1754,12 @@ def CDLDOJISTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(120, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(120, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(120, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLDRAGONFLYDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLDRAGONFLYDOJI(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Dragonfly Doji (Pattern Recognition)
 
     Dragonfly doji: a doji at its high, with a lower shadow (100).
@@ -1524,10 +1767,12 @@ def CDLDRAGONFLYDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(121, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(121, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(121, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLENGULFING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLENGULFING(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Engulfing Pattern (Pattern Recognition)
 
     Engulfing: a body that engulfs the previous one of the opposite colour: ±100 by its colour, ±80
@@ -1536,10 +1781,12 @@ def CDLENGULFING(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(122, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(122, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(122, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLEVENINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+def CDLEVENINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3, *, precision: Precision | None = None) -> Whole:
     """Evening Doji Star (Pattern Recognition)
 
     Evening doji star: a long white candle, a doji above it, and a long black candle back into its body,
@@ -1549,10 +1796,12 @@ def CDLEVENINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: 
     Parameters: penetration (0.3)
     Outputs: integer
     """
-    return _call(123, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(123, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(123, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLEVENINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+def CDLEVENINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3, *, precision: Precision | None = None) -> Whole:
     """Evening Star (Pattern Recognition)
 
     Evening star: a long white candle, a short body above it, and a long black candle back into its
@@ -1562,10 +1811,12 @@ def CDLEVENINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: floa
     Parameters: penetration (0.3)
     Outputs: integer
     """
-    return _call(124, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(124, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(124, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLGAPSIDESIDEWHITE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLGAPSIDESIDEWHITE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Up/Down-gap side-by-side white lines (Pattern Recognition)
 
     Side-by-side white lines: after a gap two white candles of like size and equal open that leave it
@@ -1574,10 +1825,12 @@ def CDLGAPSIDESIDEWHITE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(125, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(125, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(125, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLGRAVESTONEDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLGRAVESTONEDOJI(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Gravestone Doji (Pattern Recognition)
 
     Gravestone doji: a doji at its low, with an upper shadow (100).
@@ -1585,10 +1838,12 @@ def CDLGRAVESTONEDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(126, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(126, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(126, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHAMMER(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Hammer (Pattern Recognition)
 
     Hammer: a short body over a long lower shadow, no upper shadow, and the body below or near the
@@ -1597,10 +1852,12 @@ def CDLHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(127, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(127, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(127, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHANGINGMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHANGINGMAN(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Hanging Man (Pattern Recognition)
 
     Hanging man: a hammer whose body lies above or near the previous high (-100).
@@ -1608,10 +1865,12 @@ def CDLHANGINGMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(128, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(128, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(128, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHARAMI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHARAMI(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Harami Pattern (Pattern Recognition)
 
     Harami: a long body, then a short one inside it: 100 after black, -100 after white; ±80 where an end
@@ -1620,10 +1879,12 @@ def CDLHARAMI(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(129, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(129, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(129, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHARAMICROSS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHARAMICROSS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Harami Cross Pattern (Pattern Recognition)
 
     Harami cross: a harami whose second candle is a doji: 100 after black, -100 after white; ±80 where
@@ -1632,10 +1893,12 @@ def CDLHARAMICROSS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(130, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(130, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(130, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHIGHWAVE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHIGHWAVE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """High-Wave Candle (Pattern Recognition)
 
     High wave: a short body between two shadows of more than twice its length (±100 by colour).
@@ -1643,10 +1906,12 @@ def CDLHIGHWAVE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(131, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(131, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(131, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHIKKAKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHIKKAKE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Hikkake Pattern (Pattern Recognition)
 
     Hikkake: an inside bar and then a bar that leaves its range down (100) or up (-100); twice that
@@ -1655,10 +1920,12 @@ def CDLHIKKAKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(132, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(132, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(132, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHIKKAKEMOD(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHIKKAKEMOD(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Modified Hikkake Pattern (Pattern Recognition)
 
     Modified hikkake: two inside bars, the first of them closing near its low (100) or its high (-100),
@@ -1668,10 +1935,12 @@ def CDLHIKKAKEMOD(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(133, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(133, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(133, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLHOMINGPIGEON(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLHOMINGPIGEON(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Homing Pigeon (Pattern Recognition)
 
     Homing pigeon: a long black candle, then a short black body inside its body (100).
@@ -1679,10 +1948,12 @@ def CDLHOMINGPIGEON(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(134, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(134, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(134, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLIDENTICAL3CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLIDENTICAL3CROWS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Identical Three Crows (Pattern Recognition)
 
     Identical three crows: three falling black candles without lower shadows, each from the close before
@@ -1691,10 +1962,12 @@ def CDLIDENTICAL3CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(135, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(135, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(135, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLINNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLINNECK(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """In-Neck Pattern (Pattern Recognition)
 
     In neck: a long black candle, then a white one from below its low that closes at its close or barely
@@ -1703,10 +1976,12 @@ def CDLINNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(136, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(136, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(136, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLINVERTEDHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLINVERTEDHAMMER(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Inverted Hammer (Pattern Recognition)
 
     Inverted hammer: a short body under a long upper shadow, no lower shadow, gapping below the previous
@@ -1715,10 +1990,12 @@ def CDLINVERTEDHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(137, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(137, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(137, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLKICKING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLKICKING(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Kicking (Pattern Recognition)
 
     Kicking: two marubozu of opposite colour with a gap in the second's direction (±100 by the second).
@@ -1726,10 +2003,12 @@ def CDLKICKING(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(138, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(138, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(138, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLKICKINGBYLENGTH(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLKICKINGBYLENGTH(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Kicking - bull/bear determined by the longer marubozu (Pattern Recognition)
 
     Kicking, with the sign of the longer of both marubozu; of the first where they are equal.
@@ -1737,10 +2016,12 @@ def CDLKICKINGBYLENGTH(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(139, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(139, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(139, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLLADDERBOTTOM(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLLADDERBOTTOM(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Ladder Bottom (Pattern Recognition)
 
     Ladder bottom: three black candles of falling opens and closes, a black one with an upper shadow,
@@ -1749,10 +2030,12 @@ def CDLLADDERBOTTOM(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(140, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(140, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(140, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLLONGLEGGEDDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLLONGLEGGEDDOJI(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Long Legged Doji (Pattern Recognition)
 
     Long-legged doji: a doji with a long shadow on one side at least (100).
@@ -1760,10 +2043,12 @@ def CDLLONGLEGGEDDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(141, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(141, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(141, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLLONGLINE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLLONGLINE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Long Line Candle (Pattern Recognition)
 
     Long line: a long body with two short shadows (±100 by colour).
@@ -1771,10 +2056,12 @@ def CDLLONGLINE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(142, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(142, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(142, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLMARUBOZU(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLMARUBOZU(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Marubozu (Pattern Recognition)
 
     Marubozu: a long body without shadows (±100 by colour).
@@ -1782,10 +2069,12 @@ def CDLMARUBOZU(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(143, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(143, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(143, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLMATCHINGLOW(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLMATCHINGLOW(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Matching Low (Pattern Recognition)
 
     Matching low: two black candles with equal closes (100).
@@ -1793,10 +2082,12 @@ def CDLMATCHINGLOW(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(144, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(144, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(144, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLMATHOLD(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.5) -> Whole:
+def CDLMATHOLD(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.5, *, precision: Precision | None = None) -> Whole:
     """Mat Hold (Pattern Recognition)
 
     Mat hold: a long white candle, a short black one above it, two short falling ones that take back
@@ -1806,10 +2097,12 @@ def CDLMATHOLD(open: Any, high: Any, low: Any, close: Any, penetration: float = 
     Parameters: penetration (0.5)
     Outputs: integer
     """
-    return _call(145, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(145, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(145, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLMORNINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+def CDLMORNINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3, *, precision: Precision | None = None) -> Whole:
     """Morning Doji Star (Pattern Recognition)
 
     Morning doji star: a long black candle, a doji below it, and a long white candle back into its body,
@@ -1819,10 +2112,12 @@ def CDLMORNINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: 
     Parameters: penetration (0.3)
     Outputs: integer
     """
-    return _call(146, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(146, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(146, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLMORNINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+def CDLMORNINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3, *, precision: Precision | None = None) -> Whole:
     """Morning Star (Pattern Recognition)
 
     Morning star: a long black candle, a short body below it, and a long white candle back into its
@@ -1832,10 +2127,12 @@ def CDLMORNINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: floa
     Parameters: penetration (0.3)
     Outputs: integer
     """
-    return _call(147, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(147, open, high, low, close, penetration)  # type: ignore[no-any-return]
+    return _call(147, open, high, low, close, penetration, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLONNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLONNECK(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """On-Neck Pattern (Pattern Recognition)
 
     On neck: a long black candle, then a white one from below its low that closes at that low (-100).
@@ -1843,10 +2140,12 @@ def CDLONNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(148, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(148, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(148, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLPIERCING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLPIERCING(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Piercing Pattern (Pattern Recognition)
 
     Piercing: a long black candle, then a long white one from below its low that closes in the upper
@@ -1855,10 +2154,12 @@ def CDLPIERCING(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(149, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(149, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(149, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLRICKSHAWMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLRICKSHAWMAN(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Rickshaw Man (Pattern Recognition)
 
     Rickshaw man: a doji with two long shadows whose body is near the middle of its range (100).
@@ -1866,10 +2167,12 @@ def CDLRICKSHAWMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(150, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(150, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(150, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLRISEFALL3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLRISEFALL3METHODS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Rising/Falling Three Methods (Pattern Recognition)
 
     Rising or falling three methods: a long candle, three short ones against it that stay in its range,
@@ -1878,10 +2181,12 @@ def CDLRISEFALL3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(151, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(151, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(151, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLSEPARATINGLINES(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLSEPARATINGLINES(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Separating Lines (Pattern Recognition)
 
     Separating lines: two candles of opposite colour with equal opens, the second a belt hold (±100 by
@@ -1890,10 +2195,12 @@ def CDLSEPARATINGLINES(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(152, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(152, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(152, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLSHOOTINGSTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLSHOOTINGSTAR(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Shooting Star (Pattern Recognition)
 
     Shooting star: a short body under a long upper shadow, no lower shadow, gapping above the previous
@@ -1902,10 +2209,12 @@ def CDLSHOOTINGSTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(153, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(153, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(153, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLSHORTLINE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLSHORTLINE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Short Line Candle (Pattern Recognition)
 
     Short line: a short body with two short shadows (±100 by colour).
@@ -1913,10 +2222,12 @@ def CDLSHORTLINE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(154, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(154, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(154, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLSPINNINGTOP(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLSPINNINGTOP(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Spinning Top (Pattern Recognition)
 
     Spinning top: a short body between two shadows longer than it (±100 by colour).
@@ -1924,10 +2235,12 @@ def CDLSPINNINGTOP(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(155, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(155, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(155, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLSTALLEDPATTERN(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLSTALLEDPATTERN(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Stalled Pattern (Pattern Recognition)
 
     Stalled pattern: two long white candles, the second without an upper shadow and from within or near
@@ -1936,10 +2249,12 @@ def CDLSTALLEDPATTERN(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(156, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(156, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(156, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLSTICKSANDWICH(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLSTICKSANDWICH(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Stick Sandwich (Pattern Recognition)
 
     Stick sandwich: a white candle that trades above the first close between two black ones of equal
@@ -1948,10 +2263,12 @@ def CDLSTICKSANDWICH(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(157, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(157, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(157, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLTAKURI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLTAKURI(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Takuri (Dragonfly Doji with very long lower shadow) (Pattern Recognition)
 
     Takuri: a dragonfly doji with a lower shadow of more than twice its body (100).
@@ -1959,10 +2276,12 @@ def CDLTAKURI(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(158, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(158, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(158, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLTASUKIGAP(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLTASUKIGAP(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Tasuki Gap (Pattern Recognition)
 
     Tasuki gap: after a gap a candle in its direction, then one of like size against it that opens in
@@ -1971,10 +2290,12 @@ def CDLTASUKIGAP(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(159, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(159, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(159, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLTHRUSTING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLTHRUSTING(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Thrusting Pattern (Pattern Recognition)
 
     Thrusting: a long black candle, then a white one from below its low that closes in the lower half of
@@ -1983,10 +2304,12 @@ def CDLTHRUSTING(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(160, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(160, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(160, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLTRISTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLTRISTAR(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Tristar Pattern (Pattern Recognition)
 
     Tristar: three doji, the second beyond the first with a gap and the third back from it (100 at the
@@ -1995,10 +2318,12 @@ def CDLTRISTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(161, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(161, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(161, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLUNIQUE3RIVER(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLUNIQUE3RIVER(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Unique 3 River (Pattern Recognition)
 
     Unique three river: a long black candle, a black body inside it with a lower low, and a short white
@@ -2007,10 +2332,12 @@ def CDLUNIQUE3RIVER(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(162, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(162, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(162, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLUPSIDEGAP2CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLUPSIDEGAP2CROWS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Upside Gap Two Crows (Pattern Recognition)
 
     Upside gap two crows: a long white candle, a short black one above it, and a black one around that
@@ -2019,10 +2346,12 @@ def CDLUPSIDEGAP2CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(163, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(163, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(163, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def CDLXSIDEGAP3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+def CDLXSIDEGAP3METHODS(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Whole:
     """Upside/Downside Gap Three Methods (Pattern Recognition)
 
     Gap three methods: two candles of one colour with a gap in its direction, and one of the other
@@ -2031,10 +2360,12 @@ def CDLXSIDEGAP3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
     Inputs: open, high, low, close
     Outputs: integer
     """
-    return _call(164, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(164, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(164, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def AVGDEV(real: Any, timeperiod: int = -(2**31)) -> Real:
+def AVGDEV(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Average Deviation (Price Transform)
 
     Mean absolute deviation of the last `period` values from their mean.
@@ -2043,10 +2374,12 @@ def AVGDEV(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(165, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(165, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(165, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def AVGPRICE(open: Any, high: Any, low: Any, close: Any) -> Real:
+def AVGPRICE(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Real:
     """Average Price (Price Transform)
 
     Average price: (open + high + low + close) / 4.
@@ -2054,10 +2387,12 @@ def AVGPRICE(open: Any, high: Any, low: Any, close: Any) -> Real:
     Inputs: open, high, low, close
     Outputs: real
     """
-    return _call(166, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(166, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(166, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def HA(open: Any, high: Any, low: Any, close: Any) -> tuple[Real, Real, Real, Real]:
+def HA(open: Any, high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> tuple[Real, Real, Real, Real]:
     """Heikin-Ashi Candles (Price Transform)
 
     Heikin-Ashi candles: the close is the bar's average price, the open the midpoint of the previous
@@ -2067,10 +2402,12 @@ def HA(open: Any, high: Any, low: Any, close: Any) -> tuple[Real, Real, Real, Re
     Inputs: open, high, low, close
     Outputs: haopen, hahigh, halow, haclose
     """
-    return _call(167, open, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(167, open, high, low, close)  # type: ignore[no-any-return]
+    return _call(167, open, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def MEDPRICE(high: Any, low: Any) -> Real:
+def MEDPRICE(high: Any, low: Any, *, precision: Precision | None = None) -> Real:
     """Median Price (Price Transform)
 
     Median price: (high + low) / 2.
@@ -2078,10 +2415,12 @@ def MEDPRICE(high: Any, low: Any) -> Real:
     Inputs: high, low
     Outputs: real
     """
-    return _call(168, high, low)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(168, high, low)  # type: ignore[no-any-return]
+    return _call(168, high, low, precision=precision)  # type: ignore[no-any-return]
 
 
-def TYPPRICE(high: Any, low: Any, close: Any) -> Real:
+def TYPPRICE(high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Real:
     """Typical Price (Price Transform)
 
     Typical price: (high + low + close) / 3.
@@ -2089,10 +2428,12 @@ def TYPPRICE(high: Any, low: Any, close: Any) -> Real:
     Inputs: high, low, close
     Outputs: real
     """
-    return _call(169, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(169, high, low, close)  # type: ignore[no-any-return]
+    return _call(169, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def WCLPRICE(high: Any, low: Any, close: Any) -> Real:
+def WCLPRICE(high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Real:
     """Weighted Close Price (Price Transform)
 
     Weighted close: (high + low + 2 close) / 4.
@@ -2100,10 +2441,12 @@ def WCLPRICE(high: Any, low: Any, close: Any) -> Real:
     Inputs: high, low, close
     Outputs: real
     """
-    return _call(170, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(170, high, low, close)  # type: ignore[no-any-return]
+    return _call(170, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
+def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Beta (Statistic Functions)
 
     Beta: regression slope over the last `period` pairs of relative changes of two sources, those of the
@@ -2113,10 +2456,12 @@ def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (5)
     Outputs: real
     """
-    return _call(171, real0, real1, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(171, real0, real1, timeperiod)  # type: ignore[no-any-return]
+    return _call(171, real0, real1, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
+def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Pearson's Correlation Coefficient (r) (Statistic Functions)
 
     Pearson correlation coefficient of two sources over the last `period` bars, from -1 to 1; 0 where
@@ -2126,10 +2471,12 @@ def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (30)
     Outputs: real
     """
-    return _call(172, real0, real1, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(172, real0, real1, timeperiod)  # type: ignore[no-any-return]
+    return _call(172, real0, real1, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def LINEARREG(real: Any, timeperiod: int = -(2**31)) -> Real:
+def LINEARREG(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Linear Regression (Statistic Functions)
 
     Linear regression: end point of the least-squares line through the last `period` values.
@@ -2138,10 +2485,12 @@ def LINEARREG(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(173, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(173, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(173, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def LINEARREG_ANGLE(real: Any, timeperiod: int = -(2**31)) -> Real:
+def LINEARREG_ANGLE(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Linear Regression Angle (Statistic Functions)
 
     Linear regression angle: slope of the least-squares line through the last `period` values, in
@@ -2151,10 +2500,12 @@ def LINEARREG_ANGLE(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(174, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(174, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(174, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def LINEARREG_INTERCEPT(real: Any, timeperiod: int = -(2**31)) -> Real:
+def LINEARREG_INTERCEPT(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Linear Regression Intercept (Statistic Functions)
 
     Linear regression intercept: first point of the least-squares line through the last `period` values.
@@ -2163,10 +2514,12 @@ def LINEARREG_INTERCEPT(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(175, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(175, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(175, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def LINEARREG_SLOPE(real: Any, timeperiod: int = -(2**31)) -> Real:
+def LINEARREG_SLOPE(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Linear Regression Slope (Statistic Functions)
 
     Linear regression slope, per bar, of the least-squares line through the last `period` values.
@@ -2175,10 +2528,12 @@ def LINEARREG_SLOPE(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(176, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(176, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(176, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def PERCENTILE(real: Any, timeperiod: int = -(2**31), percentile: float = 50.0) -> Real:
+def PERCENTILE(real: Any, timeperiod: int = -(2**31), percentile: float = 50.0, *, precision: Precision | None = None) -> Real:
     """Percentile (nearest rank) (Statistic Functions)
 
     Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th smallest,
@@ -2188,10 +2543,12 @@ def PERCENTILE(real: Any, timeperiod: int = -(2**31), percentile: float = 50.0) 
     Parameters: timeperiod (30), percentile (50.0)
     Outputs: real
     """
-    return _call(177, real, timeperiod, percentile)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(177, real, timeperiod, percentile)  # type: ignore[no-any-return]
+    return _call(177, real, timeperiod, percentile, precision=precision)  # type: ignore[no-any-return]
 
 
-def PERCENTRANK(real: Any, timeperiod: int = -(2**31)) -> Real:
+def PERCENTRANK(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Percent Rank (Statistic Functions)
 
     Percent rank: percentage of the `period` values before this one that are less than it.
@@ -2200,10 +2557,12 @@ def PERCENTRANK(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (100)
     Outputs: real
     """
-    return _call(178, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(178, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(178, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def STDDEV(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
+def STDDEV(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37, *, precision: Precision | None = None) -> Real:
     """Standard Deviation (Statistic Functions)
 
     Population standard deviation of the last `period` values, times a factor.
@@ -2212,10 +2571,12 @@ def STDDEV(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
     Parameters: timeperiod (5), nbdev (1.0)
     Outputs: real
     """
-    return _call(179, real, timeperiod, nbdev)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(179, real, timeperiod, nbdev)  # type: ignore[no-any-return]
+    return _call(179, real, timeperiod, nbdev, precision=precision)  # type: ignore[no-any-return]
 
 
-def TSF(real: Any, timeperiod: int = -(2**31)) -> Real:
+def TSF(real: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Time Series Forecast (Statistic Functions)
 
     Time series forecast (TSF): the least-squares line through the last `period` values, extrapolated
@@ -2225,10 +2586,12 @@ def TSF(real: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(180, real, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(180, real, timeperiod)  # type: ignore[no-any-return]
+    return _call(180, real, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def VAR(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
+def VAR(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37, *, precision: Precision | None = None) -> Real:
     """Variance (Statistic Functions)
 
     Population variance of the last `period` values. The second parameter is ignored, as in TA-Lib.
@@ -2237,10 +2600,12 @@ def VAR(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
     Parameters: timeperiod (5), nbdev (1.0)
     Outputs: real
     """
-    return _call(181, real, timeperiod, nbdev)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(181, real, timeperiod, nbdev)  # type: ignore[no-any-return]
+    return _call(181, real, timeperiod, nbdev, precision=precision)  # type: ignore[no-any-return]
 
 
-def ADR(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+def ADR(high: Any, low: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Average Day Range (Volatility Indicators)
 
     Average day range (ADR): SMA of high - low over the last `period` bars.
@@ -2249,10 +2614,12 @@ def ADR(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(182, high, low, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(182, high, low, timeperiod)  # type: ignore[no-any-return]
+    return _call(182, high, low, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def ATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def ATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Average True Range (Volatility Indicators)
 
     Average true range (ATR): Wilder's moving average of the true range, seeded with the mean of the
@@ -2262,10 +2629,12 @@ def ATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(183, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(183, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(183, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def CVI(high: Any, low: Any, timeperiod: int = -(2**31), rocperiod: int = -(2**31)) -> Real:
+def CVI(high: Any, low: Any, timeperiod: int = -(2**31), rocperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Chaikin's Volatility (Volatility Indicators)
 
     Chaikin volatility: rate of change in percent, over `roc` bars, of the EMA of high - low; 0 where
@@ -2275,10 +2644,12 @@ def CVI(high: Any, low: Any, timeperiod: int = -(2**31), rocperiod: int = -(2**3
     Parameters: timeperiod (10), rocperiod (10)
     Outputs: real
     """
-    return _call(184, high, low, timeperiod, rocperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(184, high, low, timeperiod, rocperiod)  # type: ignore[no-any-return]
+    return _call(184, high, low, timeperiod, rocperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MASSI(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
+def MASSI(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Mass Index (Volatility Indicators)
 
     Mass index: sum over `slow` bars of the ratio of the EMA of high - low to the EMA of that EMA; a
@@ -2288,10 +2659,12 @@ def MASSI(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2
     Parameters: fastperiod (9), slowperiod (25)
     Outputs: real
     """
-    return _call(185, high, low, fastperiod, slowperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(185, high, low, fastperiod, slowperiod)  # type: ignore[no-any-return]
+    return _call(185, high, low, fastperiod, slowperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def NATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+def NATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Normalized Average True Range (Volatility Indicators)
 
     Normalized average true range (NATR): ATR in percent of the close; 0 where the close is 0. With a
@@ -2301,10 +2674,12 @@ def NATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (14)
     Outputs: real
     """
-    return _call(186, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(186, high, low, close, timeperiod)  # type: ignore[no-any-return]
+    return _call(186, high, low, close, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def RVI(real: Any, timeperiod: int = -(2**31), stddevperiod: int = -(2**31)) -> Real:
+def RVI(real: Any, timeperiod: int = -(2**31), stddevperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Relative Volatility Index (Volatility Indicators)
 
     Relative volatility index (RVI, Dorsey): Wilder's moving average of the standard deviation on rising
@@ -2314,10 +2689,12 @@ def RVI(real: Any, timeperiod: int = -(2**31), stddevperiod: int = -(2**31)) -> 
     Parameters: timeperiod (14), stddevperiod (10)
     Outputs: real
     """
-    return _call(187, real, timeperiod, stddevperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(187, real, timeperiod, stddevperiod)  # type: ignore[no-any-return]
+    return _call(187, real, timeperiod, stddevperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def TRANGE(high: Any, low: Any, close: Any) -> Real:
+def TRANGE(high: Any, low: Any, close: Any, *, precision: Precision | None = None) -> Real:
     """True Range (Volatility Indicators)
 
     True range: max of high - low, |high - previous close| and |low - previous close|.
@@ -2325,10 +2702,12 @@ def TRANGE(high: Any, low: Any, close: Any) -> Real:
     Inputs: high, low, close
     Outputs: real
     """
-    return _call(188, high, low, close)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(188, high, low, close)  # type: ignore[no-any-return]
+    return _call(188, high, low, close, precision=precision)  # type: ignore[no-any-return]
 
 
-def AD(high: Any, low: Any, close: Any, volume: Any) -> Real:
+def AD(high: Any, low: Any, close: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """Chaikin A/D Line (Volume Indicators)
 
     Accumulation/distribution line (AD): cumulative sum of the volume times the close location value,
@@ -2337,10 +2716,12 @@ def AD(high: Any, low: Any, close: Any, volume: Any) -> Real:
     Inputs: high, low, close, volume
     Outputs: real
     """
-    return _call(189, high, low, close, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(189, high, low, close, volume)  # type: ignore[no-any-return]
+    return _call(189, high, low, close, volume, precision=precision)  # type: ignore[no-any-return]
 
 
-def ADOSC(high: Any, low: Any, close: Any, volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
+def ADOSC(high: Any, low: Any, close: Any, volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Chaikin A/D Oscillator (Volume Indicators)
 
     Chaikin oscillator (ADOSC): fast minus slow EMA of the accumulation/distribution line, both seeded
@@ -2350,10 +2731,12 @@ def ADOSC(high: Any, low: Any, close: Any, volume: Any, fastperiod: int = -(2**3
     Parameters: fastperiod (3), slowperiod (10)
     Outputs: real
     """
-    return _call(190, high, low, close, volume, fastperiod, slowperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(190, high, low, close, volume, fastperiod, slowperiod)  # type: ignore[no-any-return]
+    return _call(190, high, low, close, volume, fastperiod, slowperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def CMF(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+def CMF(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Chaikin Money Flow (Volume Indicators)
 
     Chaikin money flow (CMF): rolling sum of the money flow volume of `period` bars over that of the
@@ -2363,10 +2746,12 @@ def CMF(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)
     Parameters: timeperiod (20)
     Outputs: real
     """
-    return _call(191, high, low, close, volume, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(191, high, low, close, volume, timeperiod)  # type: ignore[no-any-return]
+    return _call(191, high, low, close, volume, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def EFI(close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+def EFI(close: Any, volume: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Elder's Force Index (Volume Indicators)
 
     Elder's force index (EFI): EMA of the change of the close times the volume.
@@ -2375,10 +2760,12 @@ def EFI(close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (13)
     Outputs: real
     """
-    return _call(192, close, volume, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(192, close, volume, timeperiod)  # type: ignore[no-any-return]
+    return _call(192, close, volume, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def MARKETFI(high: Any, low: Any, volume: Any) -> Real:
+def MARKETFI(high: Any, low: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """Market Facilitation Index (Volume Indicators)
 
     Market facilitation index: (high - low) / volume; 0 without volume.
@@ -2386,10 +2773,12 @@ def MARKETFI(high: Any, low: Any, volume: Any) -> Real:
     Inputs: high, low, volume
     Outputs: real
     """
-    return _call(193, high, low, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(193, high, low, volume)  # type: ignore[no-any-return]
+    return _call(193, high, low, volume, precision=precision)  # type: ignore[no-any-return]
 
 
-def NVI(close: Any, volume: Any) -> Real:
+def NVI(close: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """Negative Volume Index (Volume Indicators)
 
     Negative volume index (NVI): starts at 1000 and changes with the close on bars whose volume is below
@@ -2398,10 +2787,12 @@ def NVI(close: Any, volume: Any) -> Real:
     Inputs: close, volume
     Outputs: real
     """
-    return _call(194, close, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(194, close, volume)  # type: ignore[no-any-return]
+    return _call(194, close, volume, precision=precision)  # type: ignore[no-any-return]
 
 
-def OBV(real: Any, volume: Any) -> Real:
+def OBV(real: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """On Balance Volume (Volume Indicators)
 
     On-balance volume (OBV): cumulative sum of the volume, added on a rise and subtracted on a fall;
@@ -2410,10 +2801,12 @@ def OBV(real: Any, volume: Any) -> Real:
     Inputs: real, volume
     Outputs: real
     """
-    return _call(195, real, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(195, real, volume)  # type: ignore[no-any-return]
+    return _call(195, real, volume, precision=precision)  # type: ignore[no-any-return]
 
 
-def PVI(close: Any, volume: Any) -> Real:
+def PVI(close: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """Positive Volume Index (Volume Indicators)
 
     Positive volume index (PVI): starts at 1000 and changes with the close on bars whose volume is above
@@ -2422,10 +2815,12 @@ def PVI(close: Any, volume: Any) -> Real:
     Inputs: close, volume
     Outputs: real
     """
-    return _call(196, close, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(196, close, volume)  # type: ignore[no-any-return]
+    return _call(196, close, volume, precision=precision)  # type: ignore[no-any-return]
 
 
-def PVO(volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
+def PVO(volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1, *, precision: Precision | None = None) -> Real:
     """Percentage Volume Oscillator (Volume Indicators)
 
     Percentage volume oscillator (PVO): a fast moving average of the volume minus a slow one, in percent
@@ -2435,10 +2830,12 @@ def PVO(volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), mat
     Parameters: fastperiod (12), slowperiod (26), matype (1)
     Outputs: real
     """
-    return _call(197, volume, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(197, volume, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+    return _call(197, volume, fastperiod, slowperiod, matype, precision=precision)  # type: ignore[no-any-return]
 
 
-def PVT(close: Any, volume: Any) -> Real:
+def PVT(close: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """Price Volume Trend (Volume Indicators)
 
     Price volume trend (PVT): cumulative sum of the relative change of the close times the volume, 0 on
@@ -2447,10 +2844,12 @@ def PVT(close: Any, volume: Any) -> Real:
     Inputs: close, volume
     Outputs: real
     """
-    return _call(198, close, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(198, close, volume)  # type: ignore[no-any-return]
+    return _call(198, close, volume, precision=precision)  # type: ignore[no-any-return]
 
 
-def RVOL(volume: Any, timeperiod: int = -(2**31)) -> Real:
+def RVOL(volume: Any, timeperiod: int = -(2**31), *, precision: Precision | None = None) -> Real:
     """Relative Volume (Volume Indicators)
 
     Relative volume (RVOL): the volume over the SMA of the `period` bars before. Not guarded, as in TA-
@@ -2460,10 +2859,12 @@ def RVOL(volume: Any, timeperiod: int = -(2**31)) -> Real:
     Parameters: timeperiod (20)
     Outputs: real
     """
-    return _call(199, volume, timeperiod)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(199, volume, timeperiod)  # type: ignore[no-any-return]
+    return _call(199, volume, timeperiod, precision=precision)  # type: ignore[no-any-return]
 
 
-def VWAP(high: Any, low: Any, close: Any, volume: Any) -> Real:
+def VWAP(high: Any, low: Any, close: Any, volume: Any, *, precision: Precision | None = None) -> Real:
     """Volume Weighted Average Price (Volume Indicators)
 
     Volume-weighted average price (VWAP) of the typical price (high + low + close) / 3 since the first
@@ -2472,7 +2873,9 @@ def VWAP(high: Any, low: Any, close: Any, volume: Any) -> Real:
     Inputs: high, low, close, volume
     Outputs: real
     """
-    return _call(200, high, low, close, volume)  # type: ignore[no-any-return]
+    if precision is None:
+        return _call(200, high, low, close, volume)  # type: ignore[no-any-return]
+    return _call(200, high, low, close, volume, precision=precision)  # type: ignore[no-any-return]
 
 
 #: Names by group.

@@ -8,7 +8,7 @@ from typing import Any
 from gpuforge._gpuforge import talib_call
 
 
-def call(function: int, names: list[str], args: tuple[Any, ...]) -> Any:
+def call(function: int, names: list[str], args: tuple[Any, ...], precision: str | None) -> Any:
     """Calls a function with Series among its inputs; other types raise TA-Lib's error."""
     pandas = getattr(sys.modules.get("pandas"), "Series", None)
     polars = getattr(sys.modules.get("polars"), "Series", None)
@@ -28,7 +28,7 @@ def call(function: int, names: list[str], args: tuple[Any, ...]) -> Any:
             kind = type(arg).__name__
             raise TypeError(f"Argument '{names[at]}' has incorrect type (expected numpy.ndarray, got {kind})")
         plain.append(arg)
-    result = talib_call(function, *plain)
+    result = talib_call(function, *plain, precision=precision)
     if from_pandas:
         assert pandas is not None
         index, wrap = from_pandas[0].index, pandas

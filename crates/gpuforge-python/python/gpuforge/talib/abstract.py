@@ -15,12 +15,15 @@ import sys
 import threading
 from collections import OrderedDict
 from functools import lru_cache
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from gpuforge import _gpuforge
 from gpuforge.talib import _functions
 from gpuforge.talib._functions import POSITIONS
 from gpuforge.talib._ma_type import MA_Type
+
+if TYPE_CHECKING:
+    from gpuforge.talib._functions import Precision
 
 #: Default columns of generic inputs.
 _DEFAULT_COLUMNS = {"real": "close", "real0": "high", "real1": "low", "periods": "periods"}
@@ -54,6 +57,7 @@ class _State:
         self.inputs = _inputs(row)
         self.given: dict[str, Any] = {}
         self.arrays: Any = {}
+        self.precision: Precision | None = None
         self.results: list[Any] | None = None
 
 
@@ -167,10 +171,12 @@ class Function:
         self._state.given[name] = value
 
     def set_function_args(self, *args: Any, **kwargs: Any) -> None:
-        """Sets arrays (if given) and parameters by position, columns and parameters by keyword."""
+        """Sets arrays (if given) and parameters by position, columns, parameters and `precision` by keyword."""
         state = self._state
         for name, value in kwargs.items():
-            if name in self._params:
+            if name == "precision":
+                state.precision = value
+            elif name in self._params:
                 self._set(name, value)
             elif name in state.inputs:
                 state.inputs[name] = value
@@ -202,7 +208,7 @@ class Function:
             column = state.arrays[name]
             arrays.append(column if isinstance(column, np.ndarray) else _array(column))
         function = getattr(_functions, self._name)
-        results = function(*arrays, *self.get_parameters().values())
+        results = function(*arrays, *self.get_parameters().values(), precision=state.precision)
         state.results = list(results) if isinstance(results, tuple) else [results]
         return state.results
 
@@ -234,12 +240,12 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the function with these arrays and parameters, for this call only."""
         state = self._state
-        before = dict(state.given), OrderedDict(state.inputs)
+        before = dict(state.given), OrderedDict(state.inputs), state.precision
         try:
             self.set_function_args(*self._positional(args), **kwargs)
             self._compute()
         finally:
-            state.given, state.inputs = before
+            state.given, state.inputs, state.precision = before
         return self.outputs
 
     def _positional(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@
 (2.5, 6.0, 4.0, 4.0)
 
 Opening with fewer bars than the lookback raises ``InsufficientHistory``. A non-finite bar raises and leaves the handle
-unchanged.
+unchanged. Values are always exact, whatever ``talib.get_precision()`` says.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Stream:
     _handle: TalibStream
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "precision" in kwargs:
+            raise TypeError(f"stream.{self._name} has no argument 'precision': streams are always exact")
         given = inspect.signature(getattr(_functions, self._name)).bind(*args, **kwargs)
         given.apply_defaults()
         self._handle = TalibStream(POSITIONS[self._name], *(_array(value) for value in given.args))
@@ -43,7 +45,7 @@ class Stream:
     @classmethod
     def open_and_fill(cls, *args: Any, **kwargs: Any) -> tuple[Stream, Any]:
         """Opens a handle, and returns it with the values over the history."""
-        return cls(*args, **kwargs), getattr(_functions, cls._name)(*args, **kwargs)
+        return cls(*args, **kwargs), getattr(_functions, cls._name)(*args, **kwargs, precision="exact")
 
     @property
     def value(self) -> Any:
