@@ -19,7 +19,8 @@
 //! |---|---|
 //! | [`executor`] | hybrid CPU/GPU executor: placement decision, calibration, fallback, spilling, `--explain`, regret |
 //! | [`cost_model`] | predicted seconds from workload counts and calibrated rates; CPU or GPU, with the reason |
-//! | [`placement`] | which columns may run on a device: f32 tolerance, CPU-only indicators |
+//! | [`placement`] | which columns may run on a device: f32 tolerance, and the reason of those that may not |
+//! | [`conditioning`] | bounds of f32 rounding errors per graph node, by abstract interpretation |
 //! | [`lower`] | graph to stages of kernel calls: fusion, scheduling, column allocation |
 //! | [`pointwise`] | WGSL code generation of fused pointwise kernels |
 //! | [`rolling`] | rolling-window kernels: sums, extremes, moments, order statistics |
@@ -34,6 +35,7 @@
 //! | [`spill_file`] | temporary file for results that exceed the memory limit |
 
 pub mod autotune;
+pub mod conditioning;
 pub mod cost_model;
 pub mod encoding;
 pub mod executor;

@@ -6,6 +6,11 @@
 
 use std::f64::consts::{PI, SQRT_2, TAU};
 
+use Response::{
+    Average, Clamped, Count, Distances, Filter, Held, Oscillator, Phase, RatioAverage, Residual, Selected,
+    Smoothed, Trailing,
+};
+
 /// WGSL of the state machine kernel, to follow `common.wgsl`.
 pub const SHADER: &str = concat!(
     include_str!("../shader/state_machine.wgsl"),
@@ -22,11 +27,54 @@ pub const WINDOW_SHADER: &str = concat!(
     include_str!("../shader/rolling_state_machine.wgsl")
 );
 
+/// How a machine's outputs depend on its inputs, for the bound of their rounding errors ([`crate::conditioning`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Response {
+    /// Follows its first input like a moving average; any other output is a deviation from it.
+    Average,
+    /// The same by ratios to its first input, which must not be next to 0.
+    RatioAverage,
+    /// Follows its inputs by steps of its own, and turns where they cross; a second output is the side.
+    Trailing,
+    /// Linear filter; its gain at frequency 0 is this parameter, or 0.
+    Filter {
+        /// Index of the parameter.
+        gain: Option<usize>,
+    },
+    /// Distances of averages from the first input, kept as such.
+    Distances,
+    /// Difference of its two inputs.
+    Residual,
+    /// Picks or holds values of its inputs, decided by comparing them.
+    Selected {
+        /// Number of outputs that are values; those after them are counts.
+        values: usize,
+    },
+    /// Holds its first input, decided by a mask.
+    Held,
+    /// Counts, masks and ranks, decided by comparing its inputs.
+    Count,
+    /// Quotient of smoothed changes of its first input.
+    Oscillator,
+    /// Smooths its first input, which has no level.
+    Smoothed,
+    /// The same, clamped below 1.
+    Clamped,
+    /// Deviation of its first input within a window, whose length is the first parameter.
+    Deviation,
+    /// Linearly weighted sum of a window, whose length is the first parameter.
+    WeightedSum,
+    /// Feeds its own phase or period back: rounding errors grow.
+    Phase,
+}
+
 /// A state machine on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct GpuStateMachine {
     /// Name of the machine.
     pub name: &'static str,
+    /// How its outputs depend on its inputs.
+    pub response: Response,
     /// Function of the kernel.
     pub mode: u32,
     /// Words of state per series, in the job's scratch column.
@@ -46,6 +94,8 @@ pub struct GpuStateMachine {
 pub struct WindowedStateMachine {
     /// Name of the machine.
     pub name: &'static str,
+    /// How its outputs depend on its inputs.
+    pub response: Response,
     /// Function of the kernel.
     pub mode: u32,
     /// Window length in bars.
@@ -71,65 +121,78 @@ pub fn window_of(name: &str) -> Option<&'static WindowedStateMachine> {
 }
 
 /// Machines whose state is a window: jobs of the rolling kernels ([`crate::rolling`]).
-pub const ROLLING: [&str; 6] =
-    ["median deviation", "spearman", "projection", "volume profile", "rolling vwap", "running wma sum"];
+pub const ROLLING: [(&str, Response); 6] = [
+    ("median deviation", Response::Deviation),
+    ("spearman", Response::Count),
+    ("projection", Selected { values: 2 }),
+    ("volume profile", Selected { values: 3 }),
+    ("rolling vwap", Response::Average),
+    ("running wma sum", Response::WeightedSum),
+];
 
-/// CPU-only machines, with the reason.
-pub const CPU_ONLY: [(&str, &str); 0] = [];
+/// The response of a machine; `None` where no kernel computes it.
+pub fn response(name: &str) -> Option<Response> {
+    let sequential = MACHINES.iter().map(|m| (m.name, m.response));
+    let windowed = WINDOWED.iter().map(|m| (m.name, m.response));
+    sequential.chain(windowed).chain(ROLLING).find(|(n, _)| *n == name).map(|(_, response)| response)
+}
 
 const ONE: &[usize] = &[0];
 const TWO: &[usize] = &[0, 1];
 const THREE: &[usize] = &[0, 1, 2];
 const FOUR: &[usize] = &[0, 1, 2, 3];
 
-const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> GpuStateMachine {
+const fn row(name: &'static str, mode: u32, reads: &'static [usize], response: Response) -> GpuStateMachine {
     let constants = |p: &[f64]| p.iter().map(|x| *x as f32).collect();
-    GpuStateMachine { name, mode, state: 32, per_bar: 1, reads, fits: |_| true, constants }
+    GpuStateMachine { name, response, mode, state: 32, per_bar: 1, reads, fits: |_| true, constants }
 }
 
 /// Modes are those of the `switch` in `state_machine.wgsl`.
 const MACHINES: &[GpuStateMachine] = &[
-    GpuStateMachine { constants: linear, ..row("linear", 0, ONE) },
-    GpuStateMachine { constants: zero_mean, ..row("two pole filter", 0, ONE) },
-    row("mcginley", 1, ONE),
-    row("holt_winters", 2, ONE),
-    row("laguerre_filter", 3, ONE),
-    row("laguerre", 4, ONE),
-    row("kalman_level", 5, ONE),
-    GpuStateMachine { constants: jurik, ..row("jurik", 6, ONE) },
-    row("mama", 7, TWO),
-    GpuStateMachine { constants: even_better, ..row("even better sine wave", 8, ONE) },
-    GpuStateMachine { constants: rsx, ..row("rsx", 9, ONE) },
-    row("decay", 10, ONE),
-    row("clamped", 11, ONE),
-    GpuStateMachine { constants: parabolic, ..row("parabolic", 12, TWO) },
-    row("ratchet", 13, THREE),
-    row("profit_max", 14, THREE),
-    GpuStateMachine { constants: zigzag, ..row("zigzag", 15, TWO) },
+    GpuStateMachine { constants: linear, ..row("linear", 0, ONE, Filter { gain: Some(6) }) },
+    GpuStateMachine { constants: zero_mean, ..row("two pole filter", 0, ONE, Filter { gain: None }) },
+    row("mcginley", 1, ONE, RatioAverage),
+    row("holt_winters", 2, ONE, Average),
+    row("laguerre_filter", 3, ONE, Average),
+    row("laguerre", 4, ONE, Distances),
+    row("kalman_level", 5, ONE, Average),
+    GpuStateMachine { constants: jurik, ..row("jurik", 6, ONE, Average) },
+    row("mama", 7, TWO, Phase),
+    GpuStateMachine { constants: even_better, ..row("even better sine wave", 8, ONE, Oscillator) },
+    GpuStateMachine { constants: rsx, ..row("rsx", 9, ONE, Oscillator) },
+    row("decay", 10, ONE, Trailing),
+    row("clamped", 11, ONE, Clamped),
+    GpuStateMachine { constants: parabolic, ..row("parabolic", 12, TWO, Trailing) },
+    row("ratchet", 13, THREE, Selected { values: 1 }),
+    row("profit_max", 14, THREE, Selected { values: 1 }),
+    GpuStateMachine { constants: zigzag, ..row("zigzag", 15, TWO, Selected { values: 1 }) },
     // Its last input must be a session number. With a parameter (seconds of a session) it is a time, which f32 cannot hold.
-    GpuStateMachine { fits: |p| p.is_empty(), ..row("previous_session", 16, FOUR) },
-    row("qqe", 17, TWO),
-    row("hold", 18, TWO),
-    row("settled", 19, TWO),
-    row("streak", 20, TWO),
-    GpuStateMachine { constants: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
-    row("daily running record", 22, TWO),
-    row("hikkake", 23, FOUR),
+    GpuStateMachine { fits: |p| p.is_empty(), ..row("previous_session", 16, FOUR, Selected { values: 3 }) },
+    row("qqe", 17, TWO, Selected { values: 3 }),
+    row("hold", 18, TWO, Held),
+    row("settled", 19, TWO, Residual),
+    row("streak", 20, TWO, Count),
+    GpuStateMachine {
+        constants: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32],
+        ..row("run", 21, ONE, Count)
+    },
+    row("daily running record", 22, TWO, Selected { values: 1 }),
+    row("hikkake", 23, FOUR, Count),
     GpuStateMachine {
         constants: |p| fraction(at(p, 0)).to_vec(),
-        ..row("close above body fraction", 24, THREE)
+        ..row("close above body fraction", 24, THREE, Count)
     },
-    row("correlation phase angle", 25, TWO),
-    GpuStateMachine { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("anchored vwap", 26, THREE) },
-    GpuStateMachine { constants: |_| vec![0.0, 0.0], ..row("cumulative vwap", 26, TWO) },
-    row("previous day anchored vwap", 27, FOUR),
-    row("expanding regression", 28, ONE),
+    row("correlation phase angle", 25, TWO, Smoothed),
+    GpuStateMachine { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("anchored vwap", 26, THREE, Average) },
+    GpuStateMachine { constants: |_| vec![0.0, 0.0], ..row("cumulative vwap", 26, TWO, Average) },
+    row("previous day anchored vwap", 27, FOUR, Average),
+    row("expanding regression", 28, ONE, Average),
     GpuStateMachine {
         constants: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32],
-        ..row("hilbert cycle", 29, ONE)
+        ..row("hilbert cycle", 29, ONE, Phase)
     },
     // Sine and lead are functions of the phase, which is read instead.
-    row("hilbert mode", 30, &[0, 3, 4, 5]),
+    row("hilbert mode", 30, &[0, 3, 4, 5], Phase),
 ];
 
 /// The longest cycle in bars.
@@ -139,6 +202,7 @@ const LONGEST: u32 = 50;
 const WINDOWED: &[WindowedStateMachine] = &[
     WindowedStateMachine {
         name: "hilbert phase",
+        response: Phase,
         mode: 0,
         n: LONGEST,
         step_iterations: LONGEST + 8,
@@ -148,6 +212,7 @@ const WINDOWED: &[WindowedStateMachine] = &[
     },
     WindowedStateMachine {
         name: "hilbert trend line",
+        response: Phase,
         mode: 1,
         n: LONGEST + 3,
         step_iterations: LONGEST + 8,
@@ -269,13 +334,12 @@ mod tests {
             let places = [
                 MACHINES.iter().filter(|m| m.name == *name).count(),
                 WINDOWED.iter().filter(|m| m.name == *name).count(),
-                ROLLING.iter().filter(|n| *n == name).count(),
-                CPU_ONLY.iter().filter(|(n, _)| n == name).count(),
+                ROLLING.iter().filter(|(n, _)| n == name).count(),
             ];
             assert_eq!(places.iter().sum::<usize>(), 1, "{name}: {places:?}");
         }
-        let rows = MACHINES.iter().map(|m| m.name).chain(WINDOWED.iter().map(|m| m.name)).chain(ROLLING);
-        for name in rows.chain(CPU_ONLY.map(|(name, _)| name)) {
+        let rows = MACHINES.iter().map(|m| m.name).chain(WINDOWED.iter().map(|m| m.name));
+        for name in rows.chain(ROLLING.map(|(name, _)| name)) {
             assert!(catalogue.contains_key(name), "{name} is not in the catalogue");
         }
     }

@@ -62,7 +62,7 @@ impl Selected {
 
     fn of(wanted: &[SelectItem]) -> Selected {
         let (graph, values, names) = select::graph(wanted);
-        let placed = placement::place_columns(wanted, &graph, &values, &names);
+        let placed = placement::place_columns(&graph, &values, &names);
         let on = placed.iter().map(|p| p.on_device).collect();
         Selected { graph, values, names, on }
     }

@@ -45,7 +45,7 @@ fn wanted(names: &[&str]) -> Vec<SelectItem> {
 
 fn executor(wanted: &[SelectItem], longest: usize, settings: GpuExecSettings) -> GpuExecutor {
     let (graph, values, columns) = select::graph(wanted);
-    let placed = placement::place_columns(wanted, &graph, &values, &columns);
+    let placed = placement::place_columns(&graph, &values, &columns);
     let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
     GpuExecutor::new(&graph, &values, &on, longest, settings).expect("it can be lowered")
 }

@@ -68,7 +68,7 @@ struct Worst {
 /// Results of both, by column: the worst error of a series as a share of its scale, and how often it is above the usual.
 fn compare(wanted: &[SelectItem], sets: &[Bars], runner: &Runner) -> (BTreeMap<String, Worst>, GpuExecStats) {
     let (graph, values, columns) = select::graph(wanted);
-    let placed = placement::place_columns(wanted, &graph, &values, &columns);
+    let placed = placement::place_columns(&graph, &values, &columns);
     let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
     let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
     let longest = sets.iter().map(Bars::len).max().unwrap_or(0);
@@ -160,16 +160,9 @@ fn most_indicators_run_on_a_device() {
     let whole = |row: &&&'static catalogue::Indicator| {
         let wanted = [SelectItem::from(Instance::of(row))];
         let (graph, values, columns) = select::graph(&wanted);
-        placement::place_columns(&wanted, &graph, &values, &columns).iter().all(|p| p.on_device)
+        placement::place_columns(&graph, &values, &columns).iter().all(|p| p.on_device)
     };
     let on = rows.iter().filter(whole).count();
     println!("{on} of {} rows run on a device", rows.len());
     assert!(on >= 260, "only {on} rows run on a device");
-}
-
-#[test]
-fn cpu_only_names_are_in_the_catalogue() {
-    for (name, why) in placement::CPU_ONLY {
-        assert!(catalogue::find(name).is_some(), "{name} ({why}) is no row");
-    }
 }

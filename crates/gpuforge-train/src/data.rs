@@ -104,7 +104,7 @@ impl FeatureSelection {
     pub(crate) fn of(recipe: &Recipe) -> Result<FeatureSelection, TrainError> {
         let wanted = recipe.select()?;
         let (graph, values, columns) = select::graph(&wanted);
-        let placed = placement::place_columns(&wanted, &graph, &values, &columns);
+        let placed = placement::place_columns(&graph, &values, &columns);
         let normalise = vec![recipe.scaling.normalise(); columns.len()];
         Ok(FeatureSelection {
             graph,

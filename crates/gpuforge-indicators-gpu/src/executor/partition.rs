@@ -23,7 +23,7 @@ pub(super) struct GraphPartition {
 impl GraphPartition {
     pub(super) fn of(wanted: &[SelectItem]) -> GraphPartition {
         let (graph, values, columns) = select::graph(wanted);
-        let placed = placement::place_columns(wanted, &graph, &values, &columns);
+        let placed = placement::place_columns(&graph, &values, &columns);
         let on_device: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
         let cpu: Vec<usize> =
             on_device.iter().enumerate().filter(|(_, on)| !**on).map(|(at, _)| at).collect();
