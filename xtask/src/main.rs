@@ -8,6 +8,7 @@
 //! | `cli_docs.rs`, `man.rs`, `completions.rs` | docs/cli.md, man pages and shell completions from the clap command table |
 //! | `dist.rs`, `audit.rs` | release archive; licences and advisories (`metadata.rs`, `spdx.rs`, `third_party.rs`) |
 //! | `fuzz.rs`, `soak.rs` | differential fuzzing of indicators; soak test |
+//! | `fuzz_targets.rs`, `sanitize.rs` | libFuzzer targets of `fuzz/`; tests under AddressSanitizer |
 //! | `python.rs`, `env_resolve.rs` | the Python package; resolution of environments |
 //! | `browser.rs`, `devtools.rs` | browser tests of the HTML pages over the DevTools protocol |
 //! | `vulkan.rs` | software Vulkan driver for tests |
@@ -24,6 +25,7 @@ mod devtools;
 mod dist;
 mod env_resolve;
 mod fuzz;
+mod fuzz_targets;
 mod machine;
 mod man;
 mod markdown;
@@ -31,6 +33,7 @@ mod metadata;
 mod pictures;
 mod python;
 mod rows;
+mod sanitize;
 mod sh;
 mod soak;
 mod spdx;
@@ -62,7 +65,15 @@ enum Command {
     /// Soak test: mixed work with random faults for minutes; fails when memory grows
     Soak(soak::Args),
     /// Differential fuzzing: random selections of indicators against each row alone, bar by bar; on the CPU, a GPU adapter, from Python, in SQL
+    ///
+    /// Fuzzing of parsers, file readers and JIT IR with libFuzzer: `cargo xtask fuzz`.
     FuzzIndicators(fuzz::Args),
+    /// Coverage-guided fuzzing (libFuzzer, ASan) of everything that reads untrusted input, and of JIT IR
+    ///
+    /// Differential fuzzing of indicators against each row alone: `cargo xtask fuzz-indicators`.
+    Fuzz(fuzz_targets::Args),
+    /// Tests of the indicator engine, the file readers and the Python tables under AddressSanitizer
+    Sanitize,
     /// Write docs/cli.md, the reference of all commands and options
     Docs(cli_docs::Args),
     /// Write the man pages
@@ -91,6 +102,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::FuzzIndicators(args) => fuzz::run(&args),
+        Command::Fuzz(args) => fuzz_targets::run(&args),
+        Command::Sanitize => sanitize::run(),
         Command::Docs(args) => cli_docs::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -144,7 +144,7 @@ pub(crate) fn build(
 }
 
 /// Executables by name in cargo's JSON messages.
-fn executables(messages: &str) -> BTreeMap<String, PathBuf> {
+pub(crate) fn executables(messages: &str) -> BTreeMap<String, PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())

@@ -35,6 +35,9 @@ pub mod catalogue;
 pub mod describe;
 pub mod exec;
 pub mod formula;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graph;
 mod jit;
 pub mod kernel;

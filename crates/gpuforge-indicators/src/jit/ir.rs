@@ -5,7 +5,7 @@
 //!         ──► passes.rs  dead stores, copies before stores, loads into operands
 //!         ──► masks.rs   predicates 0/1 into masks
 //!   scan.rs   recurrences as prefix scans over eight bars
-//!   interpret.rs, random.rs   tests: the plain meaning of the IR, random programs
+//!   interpret.rs, random.rs, decode.rs   tests and fuzzing: the plain meaning of the IR, random programs, programs from bytes
 //! ```
 //! A stream is a column in memory that is read and written bar by bar; a value of some bars ago is read from its stream. A
 //! state is a loop-carried value. The IR holds from the bar on at which every step of the loop is warmed up; the kernels
@@ -13,12 +13,15 @@
 
 mod build;
 mod build_trace;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+pub(super) mod decode;
+#[cfg(any(test, fuzzing))]
 #[allow(clippy::indexing_slicing, reason = "a test may fail")]
 pub(super) mod interpret;
 mod masks;
 mod passes;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(not(test), allow(dead_code, reason = "fuzzing decodes its programs, and takes the numbers"))]
 #[allow(clippy::indexing_slicing, reason = "a test may fail")]
 pub(super) mod random;
 mod scan;

@@ -9,7 +9,7 @@
 //!         ──► executable pages (W^X)                                 exec_memory.rs
 //!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs, masked.rs
 //!   what was compiled, what was not and why                          stats.rs, guard.rs, switch.rs, error.rs
-//!   tests                                                            golden.rs, tests.rs, ir/interpret.rs, ir/random.rs
+//!   tests                                                            golden.rs, tests.rs, differential.rs, ir/{interpret,random,decode}.rs
 //! ```
 //! Intermediate values of a loop stay in registers; only what others read is stored. The kernels remain: they compute what is
 //! not simple, the warm-up of everything, and the whole plan where the JIT is unavailable (another CPU, a system that forbids
@@ -32,6 +32,9 @@
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "its encoder is tested on every target"))]
 mod aarch64;
 mod args;
+#[cfg(any(test, fuzzing))]
+#[allow(clippy::indexing_slicing, reason = "of tests and fuzzing: a wrong index is a finding")]
+pub(crate) mod differential;
 mod error;
 mod exec_memory;
 mod fusable;
