@@ -46,7 +46,11 @@ struct Excluded {
     reason: &'static str,
 }
 
-const EXCLUDED: [Excluded; 0] = [];
+const EXCLUDED: [Excluded; 1] = [Excluded {
+    package: "gpuforge-frame",
+    test: "memory_does_not_grow_with_the_output",
+    reason: "it compares peak memory of processes, to which the sanitizer adds freed blocks in quarantine",
+}];
 
 /// Runs; an error for any finding or failed test.
 pub(crate) fn run() -> Result<()> {
