@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!   Ir ──► emit.rs      one loop over the bars of a block
+//!          emit_scan.rs prefix scans inside it
+//!          pin.rs       constants that stay in registers
 //!      ──► Assembler    32-bit words (this file)
 //! ```
 //! Functions are called after the mnemonics that they encode. Every instruction is one word: a fixed pattern and the numbers of
 //! its registers, so that a table of patterns is the whole encoder. Immediates that do not fit are errors.
 //!
-//! Not emitted here: prefix scans and loops from columns to columns; the kernels compute those, and `ExecPlan::jit_stats` says so.
+//! Not emitted here: loops from columns to columns; the kernels transpose, and `ExecPlan::jit_stats` says so.
 
 mod emit;
+mod emit_scan;
+mod pin;
 
 pub(super) use emit::emit;
 
@@ -25,9 +29,9 @@ pub(super) fn is_supported() -> bool {
     cfg!(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))
 }
 
-/// Prefix scans are kernels here, in chunks.
+/// Prefix scans use fused multiply-add, which is part of NEON.
 pub(super) fn has_scans() -> bool {
-    false
+    is_supported()
 }
 
 /// There are no loops from columns to columns.
@@ -57,6 +61,13 @@ pub(super) enum Form {
     Vector,
     /// One double (`d`).
     Scalar,
+}
+
+/// A double of a vector register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Element {
+    First = 0,
+    Last = 1,
 }
 
 /// Bytes of a vector register.
@@ -189,6 +200,31 @@ impl Assembler {
             (Rounding::Up, Form::Scalar) => 0x1e64_c000,
         };
         self.rr(pattern, to, from);
+    }
+
+    /// `fmla`: `to += a * b`, rounded once.
+    pub(super) fn fmla(&mut self, to: Reg, a: Reg, b: Reg) {
+        self.rrr(0x4e60_cc00, to, a, b);
+    }
+
+    /// `fmla` by element: `to += a * b[element]`, rounded once.
+    pub(super) fn fmla_element(&mut self, to: Reg, a: Reg, (b, element): (Reg, Element)) {
+        self.rrr(0x4fc0_1000 | (element as u32) << 11, to, a, b);
+    }
+
+    /// `fmul` by element: `to = a * b[element]`.
+    pub(super) fn fmul_element(&mut self, to: Reg, a: Reg, (b, element): (Reg, Element)) {
+        self.rrr(0x4fc0_9000 | (element as u32) << 11, to, a, b);
+    }
+
+    /// `dup`: one element in both places.
+    pub(super) fn dup(&mut self, to: Reg, (from, element): (Reg, Element)) {
+        self.rr(0x4e08_0400 | (element as u32) << 20, to, from);
+    }
+
+    /// `zip1`: the first element of each.
+    pub(super) fn zip1(&mut self, to: Reg, a: Reg, b: Reg) {
+        self.rrr(0x4ec0_3800, to, a, b);
     }
 
     /// `fmov to.2d, #1.0`.

@@ -28,9 +28,7 @@ mod scan;
 
 pub(super) use build::Builder;
 pub(super) use passes::overwritten_streams;
-#[cfg_attr(target_arch = "aarch64", allow(unused_imports, reason = "only x86-64 emits scans"))]
-pub(super) use scan::{EmaPowers, Scan, ScanKind};
-pub(super) use scan::{is_scannable, mask_scans};
+pub(super) use scan::{EmaPowers, Scan, ScanKind, is_scannable, mask_scans};
 
 use super::partition::RecurrenceMode;
 pub(super) use crate::kernel::trace::Compare;

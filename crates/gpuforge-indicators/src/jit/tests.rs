@@ -1,5 +1,7 @@
 //! Property test of the compiler: random verified IR and decoded bytes through the JIT and the interpreter, bit for bit.
 
+mod scan;
+
 use super::{
     differential::{Decoded, check, check_bytes, forms},
     ir::random::{Rng, Shape, program},

@@ -3,8 +3,8 @@
 //! Values live in the registers that [`RegAlloc`] gives them; the first states are pinned to registers of their own for the
 //! whole loop. SIMD code keeps eight doubles in a group of four registers, `r`, `r + 7`, `r + 14` and `r + 21`; scalar code one
 //! double in one register. Instructions have no memory operands: a value that is read once from memory goes through scratch
-//! registers, two at a time, and a constant through one, the same for the whole group. Stream pointers advance with the bars,
-//! so that offsets are immediates.
+//! registers, two at a time, and a constant through one, the same for the whole group, unless it stays in a register of its
+//! own ([`PinnedConstants`]). Stream pointers advance with the bars, so that offsets are immediates.
 //!
 //! | registers | use |
 //! |---|---|
@@ -12,12 +12,15 @@
 //! | x2, x3, x4 | constants, states, bytes done |
 //! | x6 to x15 | pointers of the first streams |
 //! | x16, x17 | an address that is no immediate away, a pointer of a further stream |
-//! | v0 to v27 | values, states |
+//! | v0 to v27 | values, states, constants |
 //! | v28, v29 | operand from memory, or a constant second operand (v29) |
 //! | v30 | mask or temporary of one instruction |
 //! | v31 | constant first operand, the constant 1, or a second temporary |
 
-use super::{Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X16, X17};
+use super::{
+    Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X16, X17,
+    pin::{HalfConstant, PinnedConstants},
+};
 use crate::jit::{
     args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, CONST_BYTES, STATE_BYTES},
     error::EmitError,
@@ -30,7 +33,7 @@ use crate::jit::{
 const TABLE: Gpr = X0;
 const END: Gpr = X1;
 const CONSTS: Gpr = X2;
-const STATES: Gpr = X3;
+pub(super) const STATES: Gpr = X3;
 const DONE: Gpr = X4;
 /// Registers that hold stream pointers; the pointers of further streams are loaded from the table at each use.
 const STREAM_REGS: [Gpr; 10] =
@@ -38,17 +41,23 @@ const STREAM_REGS: [Gpr; 10] =
 const ADDRESS: Gpr = X16;
 const POINTER: Gpr = X17;
 /// Scratch registers.
-const MEMORY: [Reg; 2] = [28, 29];
-const TEMP: Reg = 30;
-const EXTRA: Reg = 31;
+pub(super) const MEMORY: [Reg; 2] = [28, 29];
+pub(super) const TEMP: Reg = 30;
+pub(super) const EXTRA: Reg = 31;
 /// Groups of four registers, and the distance of the registers of a group.
 const GROUPS: usize = 7;
-const STRIDE: Reg = 7;
+pub(super) const STRIDE: Reg = 7;
+const PARTS: usize = 4;
 /// Registers of scalar code.
 const SCALARS: usize = 28;
 /// States that are pinned, of SIMD and of scalar code.
 const PINNED: usize = 3;
 const PINNED_SCALARS: usize = 12;
+/// Groups whose registers each hold the state of a scan, at most.
+const SCAN_STATE_GROUPS: usize = 2;
+/// Groups that are tried for constants, and registers of scalar code: what makes the shortest body is kept.
+const CONSTANT_GROUPS: [usize; 4] = [0, 1, 2, 3];
+const SCALAR_CONSTANTS: [usize; 2] = [0, 8];
 /// Pairs of callee-saved registers: of `v8` to `v15` the lower halves.
 const CALLEE_SAVED: [[Reg; 2]; 4] = [[8, 9], [10, 11], [12, 13], [14, 15]];
 const SAVED_BYTES: i64 = 64;
@@ -60,25 +69,48 @@ pub(in crate::jit) fn emit<'i>(
     bar_stride: usize,
     hints: MemoryHints<'i>,
 ) -> Result<Vec<u8>, EmitError> {
-    Emitter::new(ir, width, bar_stride, hints)?.function()
+    let tries = match width {
+        Width::Eight => &CONSTANT_GROUPS[..],
+        Width::One => &SCALAR_CONSTANTS[..],
+    };
+    let mut best: Option<Function> = None;
+    for constants in tries {
+        match Emitter::new(ir, width, bar_stride, hints, *constants)?.function() {
+            Ok(made) if best.as_ref().is_none_or(|best| made.body < best.body) => best = Some(made),
+            Err(error) if best.is_none() => return Err(error),
+            // No constants left, or values spill that did not: more of them would not help.
+            _ => break,
+        }
+    }
+    best.map(|function| function.code).ok_or(EmitError::OutOfRegisters)
+}
+
+/// Finished machine code, and the bytes of its loop body.
+struct Function {
+    code: Vec<u8>,
+    body: usize,
 }
 
 /// Emits one loop.
-struct Emitter<'i> {
-    asm: Assembler,
-    ir: &'i Ir,
-    width: Width,
+pub(super) struct Emitter<'i> {
+    pub(super) asm: Assembler,
+    pub(super) ir: &'i Ir,
+    pub(super) width: Width,
     /// Bytes from a bar to the one before, in every stream.
     bar_stride: usize,
     hints: MemoryHints<'i>,
-    alloc: RegAlloc,
+    pub(super) alloc: RegAlloc,
     /// Registers of the first states.
-    state_regs: Vec<Reg>,
+    pub(super) state_regs: Vec<Reg>,
+    /// Is a state one register, not a group?
+    single_state_reg: bool,
+    /// Constants that stay in registers.
+    pinned: PinnedConstants,
 }
 
 /// Where something is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Location {
+pub(super) enum Location {
     Stream { stream: usize, lag: usize },
     Fixed { base: Gpr, offset: usize },
 }
@@ -107,29 +139,59 @@ fn offset(what: &'static str, at: usize, bytes: usize) -> Result<i64, EmitError>
     at.checked_mul(bytes).and_then(|x| i64::try_from(x).ok()).ok_or(EmitError::Range { what, value: at })
 }
 
+/// The offset of a state or a spilled value.
+pub(super) fn slot_offset(what: &'static str, at: usize) -> Result<i64, EmitError> {
+    offset(what, at, STATE_BYTES)
+}
+
+/// Does an instruction read or set a state bar by bar?
+fn accesses_state(inst: &Inst) -> bool {
+    match inst {
+        Inst::Op { from, .. } => from.iter().any(|src| matches!(src, Src::State(_))),
+        Inst::Store { val, .. } => matches!(val, Src::State(_)),
+        Inst::SetState { .. } => true,
+    }
+}
+
 impl<'i> Emitter<'i> {
     fn new(
         ir: &'i Ir,
         width: Width,
         bar_stride: usize,
         hints: MemoryHints<'i>,
+        constant_groups: usize,
     ) -> Result<Emitter<'i>, EmitError> {
-        if !ir.scans.is_empty() {
-            return Err(EmitError::Unsupported("a prefix scan"));
-        }
         let (registers, max_states) = match width {
             Width::Eight => (GROUPS, PINNED),
             Width::One => (SCALARS, PINNED_SCALARS),
         };
-        let pinned = ir.states.len().min(max_states);
+        // Eight bars share one state: a group holds four.
+        let single_state_reg = width == Width::Eight && !ir.scans.is_empty();
+        if single_state_reg && ir.insts.iter().any(accesses_state) {
+            return Err(EmitError::Unsupported("a state of one bar beside a scan over eight"));
+        }
+        let (state_regs, for_states): (Vec<Reg>, usize) = if single_state_reg {
+            let groups = ir.states.len().div_ceil(PARTS).min(SCAN_STATE_GROUPS);
+            let reg = |s: usize| (registers - 1 - s / PARTS) as Reg + STRIDE * (s % PARTS) as Reg;
+            ((0..ir.states.len().min(PARTS * groups)).map(reg).collect(), groups)
+        } else {
+            let pinned = ir.states.len().min(max_states);
+            ((1..=pinned).map(|s| (registers - s) as Reg).collect(), pinned)
+        };
+        let free = registers.saturating_sub(for_states + constant_groups);
+        let parts = if width == Width::Eight { PARTS } else { 1 };
+        let constant_regs = (free..registers - for_states)
+            .flat_map(|group| (0..parts).map(move |part| group as Reg + STRIDE * part as Reg));
         Ok(Emitter {
             asm: Assembler::default(),
             ir,
             width,
             bar_stride,
             hints,
-            alloc: RegAlloc::new(ir, registers - pinned)?,
-            state_regs: (1..=pinned).map(|s| (registers - s) as Reg).collect(),
+            alloc: RegAlloc::new(ir, free)?,
+            state_regs,
+            single_state_reg,
+            pinned: PinnedConstants::choose(ir, width, constant_regs),
         })
     }
 
@@ -138,15 +200,16 @@ impl<'i> Emitter<'i> {
     }
 
     /// The registers of a group, from its first one on.
-    fn group(&self, reg: Reg) -> impl Iterator<Item = Reg> + use<> {
+    pub(super) fn group(&self, reg: Reg) -> impl Iterator<Item = Reg> + use<> {
         let parts = if self.width == Width::Eight { 4 } else { 1 };
         (0..parts).map(move |part| reg + STRIDE * part)
     }
 
-    fn function(&mut self) -> Result<Vec<u8>, EmitError> {
+    fn function(&mut self) -> Result<Function, EmitError> {
         // The body first: the prologue reserves the stack that it spills to.
         self.body()?;
         let body = std::mem::take(&mut self.asm.code);
+        let bytes = body.len();
         let stack = offset("spill slot", self.alloc.spills(), STATE_BYTES)?;
         self.prologue(stack)?;
         self.asm.mov_zero(DONE);
@@ -159,7 +222,7 @@ impl<'i> Emitter<'i> {
         self.asm.add_imm(DONE, DONE, step)?;
         self.asm.cmp(DONE, END);
         self.asm.b_lo(top)?;
-        self.epilogue(stack)
+        Ok(Function { code: self.epilogue(stack)?, body: bytes })
     }
 
     /// Saves registers, reserves the spill slots of the body, loads pointers and states.
@@ -177,7 +240,13 @@ impl<'i> Emitter<'i> {
             self.pointer(*to, ARG_STREAMS + stream)?;
         }
         for (state, reg) in self.state_regs.clone().into_iter().enumerate() {
-            self.load(reg, Emitter::state_slot(state)?)?;
+            match self.single_state_reg {
+                true => self.load_state(state, reg)?,
+                false => self.load(reg, Emitter::state_slot(state)?)?,
+            }
+        }
+        for (constant, reg) in self.pinned.all() {
+            self.load_constant(reg, constant)?;
         }
         Ok(())
     }
@@ -185,7 +254,10 @@ impl<'i> Emitter<'i> {
     /// Stores the states and restores registers; the finished code.
     fn epilogue(&mut self, stack: i64) -> Result<Vec<u8>, EmitError> {
         for (state, reg) in self.state_regs.clone().into_iter().enumerate() {
-            self.store(reg, Emitter::state_slot(state)?, false)?;
+            match self.single_state_reg {
+                true => self.store_state(state, reg)?,
+                false => self.store(reg, Emitter::state_slot(state)?, false)?,
+            }
         }
         if stack > 0 {
             self.asm.add_imm(SP, SP, stack)?;
@@ -203,7 +275,7 @@ impl<'i> Emitter<'i> {
         self.asm.ldr_x(to, TABLE, offset("pointer", at, size_of::<*mut f64>())?)
     }
 
-    fn state_slot(state: usize) -> Result<Location, EmitError> {
+    pub(super) fn state_slot(state: usize) -> Result<Location, EmitError> {
         offset("state", state, STATE_BYTES)?;
         Ok(Location::Fixed { base: STATES, offset: state * STATE_BYTES })
     }
@@ -246,7 +318,7 @@ impl<'i> Emitter<'i> {
     }
 
     /// A group from memory.
-    fn load(&mut self, to: Reg, from: Location) -> Result<(), EmitError> {
+    pub(super) fn load(&mut self, to: Reg, from: Location) -> Result<(), EmitError> {
         let (base, at) = self.address(from)?;
         match self.width {
             Width::Eight => {
@@ -258,7 +330,7 @@ impl<'i> Emitter<'i> {
     }
 
     /// A group to memory.
-    fn store(&mut self, from: Reg, to: Location, nontemporal: bool) -> Result<(), EmitError> {
+    pub(super) fn store(&mut self, from: Reg, to: Location, nontemporal: bool) -> Result<(), EmitError> {
         let (base, at) = self.address(to)?;
         let pairs = [[from, from + STRIDE], [from + 2 * STRIDE, from + 3 * STRIDE]];
         match self.width {
@@ -269,12 +341,22 @@ impl<'i> Emitter<'i> {
         }
     }
 
-    /// A constant into one register.
-    fn constant(&mut self, to: Reg, at: usize) -> Result<(), EmitError> {
+    /// Half of a constant into a register.
+    fn load_constant(&mut self, to: Reg, (at, half): HalfConstant) -> Result<(), EmitError> {
         if at >= self.ir.consts.len() {
             return Err(EmitError::Missing { what: "constant", at });
         }
-        self.asm.ldr(Form::Vector, to, CONSTS, offset("constant", at, CONST_BYTES)?)
+        let offset = offset("constant", at, CONST_BYTES)? + VECTOR_BYTES * i64::from(half);
+        self.asm.ldr(Form::Vector, to, CONSTS, offset)
+    }
+
+    /// The register of half of a constant: its own, or this one, which it is loaded into.
+    pub(super) fn constant(&mut self, spare: Reg, constant: HalfConstant) -> Result<Reg, EmitError> {
+        if let Some(reg) = self.pinned.reg(constant) {
+            return Ok(reg);
+        }
+        self.load_constant(spare, constant)?;
+        Ok(spare)
     }
 
     /// One iteration of the loop.
@@ -308,14 +390,14 @@ impl<'i> Emitter<'i> {
     }
 
     /// Copies a group.
-    fn copy(&mut self, to: Reg, from: Reg) {
+    pub(super) fn copy(&mut self, to: Reg, from: Reg) {
         for (to, from) in self.group(to).zip(self.group(from)) {
             self.asm.mov(to, from);
         }
     }
 
     /// A register that can be written; the value in it is spilled first, if it has to be.
-    fn take(&mut self) -> Result<Reg, EmitError> {
+    pub(super) fn take(&mut self) -> Result<Reg, EmitError> {
         let (reg, spill) = self.alloc.take()?;
         if let Some(slot) = spill {
             self.store(reg, Emitter::spill_slot(slot)?, false)?;
@@ -346,16 +428,16 @@ impl<'i> Emitter<'i> {
     }
 
     /// A source in a group of registers.
-    fn register(&mut self, src: Src) -> Result<Reg, EmitError> {
+    pub(super) fn register(&mut self, src: Src) -> Result<Reg, EmitError> {
         if let Some(reg) = self.in_register(src) {
             self.alloc.lock(reg);
             return Ok(reg);
         }
         let reg = self.take()?;
         if let Src::Const(at) = src {
-            self.constant(reg, at)?;
+            let constant = self.constant(reg, (at, 0))?;
             for part in self.group(reg) {
-                self.asm.mov(part, reg);
+                self.asm.mov(part, constant);
             }
             return Ok(reg);
         }
@@ -370,10 +452,7 @@ impl<'i> Emitter<'i> {
     /// The first source of an operation: a constant needs one register only.
     fn first(&mut self, src: Src) -> Result<Operand, EmitError> {
         match src {
-            Src::Const(at) => {
-                self.constant(EXTRA, at)?;
-                Ok(Operand::Same(EXTRA))
-            }
+            Src::Const(at) => Ok(Operand::Same(self.constant(EXTRA, (at, 0))?)),
             src => Ok(Operand::Group(self.register(src)?)),
         }
     }
@@ -383,8 +462,7 @@ impl<'i> Emitter<'i> {
         let live = matches!(src, Src::Val(v) if self.alloc.is_live_after(v, at));
         if let Src::Const(constant) = src {
             let [_, to] = MEMORY;
-            self.constant(to, constant)?;
-            return Ok(Operand::Same(to));
+            return Ok(Operand::Same(self.constant(to, (constant, 0))?));
         }
         if live || self.in_register(src).is_some() {
             return Ok(Operand::Group(self.register(src)?));
@@ -393,7 +471,7 @@ impl<'i> Emitter<'i> {
     }
 
     /// The register of a result; it may be that of a source whose last use this is.
-    fn target(&mut self, at: usize, to: usize) -> Result<Reg, EmitError> {
+    pub(super) fn target(&mut self, at: usize, to: usize) -> Result<Reg, EmitError> {
         self.alloc.unlock_all();
         self.alloc.release(at)?;
         let reg = self.take()?;
@@ -535,7 +613,7 @@ impl<'i> Emitter<'i> {
             }
             Opcode::Copy => self.one(place, a, |asm, r| asm.mov(r.to, r.x)),
             Opcode::Load => Ok(()),
-            Opcode::Scan(_) => Err(EmitError::Unsupported("a prefix scan")),
+            Opcode::Scan(scan) => self.scan(place, scan, [a, b]),
         }
     }
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{Golden, ema_code, lines};
 use crate::jit::{
-    aarch64::{Assembler, Form, Gpr, SP, X0, X1, X2, X4, X16, X17, emit},
+    aarch64::{Assembler, Element, Form, Gpr, SP, X0, X1, X2, X4, X16, X17, emit},
     error::EmitError,
     ir::{Arith, Bitwise, Compare, MinMax, Rounding},
     target::Width,
@@ -42,7 +42,7 @@ fn golden(want: &'static str, emit: impl FnOnce(&mut Assembler) -> Result<(), Em
     Golden { code: asm.code, want }
 }
 
-/// Twenty groups: vector and scalar forms, low and high registers, offsets of every encoding.
+/// Groups: vector and scalar forms, low and high registers, offsets of every encoding.
 fn groups() -> Vec<Golden> {
     use Form::{Scalar, Vector};
     vec![
@@ -120,6 +120,27 @@ fn groups() -> Vec<Golden> {
             a.frint(Rounding::Up, Scalar, 9, 30);
             Ok(())
         }),
+        golden("fmla v0.2d, v1.2d, v2.2d\nfmla v30.2d, v9.2d, v31.2d", |a| {
+            a.fmla(0, 1, 2);
+            a.fmla(30, 9, 31);
+            Ok(())
+        }),
+        golden(
+            "fmla v0.2d, v1.2d, v2.d[0]\nfmla v7.2d, v28.2d, v31.d[1]\nfmul v0.2d, v1.2d, v2.d[0]\nfmul v7.2d, v28.2d, v31.d[1]",
+            |a| {
+                a.fmla_element(0, 1, (2, Element::First));
+                a.fmla_element(7, 28, (31, Element::Last));
+                a.fmul_element(0, 1, (2, Element::First));
+                a.fmul_element(7, 28, (31, Element::Last));
+                Ok(())
+            },
+        ),
+        golden("dup v30.2d, v0.d[0]\ndup v6.2d, v21.d[1]\nzip1 v28.2d, v29.2d, v7.2d", |a| {
+            a.dup(30, (0, Element::First));
+            a.dup(6, (21, Element::Last));
+            a.zip1(28, 29, 7);
+            Ok(())
+        }),
         golden("fmov v31.2d, #1.000000000000000000e+00", |a| {
             a.fmov_one(31);
             Ok(())
@@ -176,7 +197,7 @@ fn groups() -> Vec<Golden> {
 #[test]
 fn every_group_disassembles_to_what_was_meant() {
     let groups = groups();
-    assert_eq!(groups.len(), 20);
+    assert_eq!(groups.len(), 23);
     for Golden { code, want } in groups {
         let Some(got) = disassemble(&code) else { return println!("skipped: no objdump for AArch64") };
         assert_eq!(got, lines(want));
@@ -197,6 +218,7 @@ fn an_ema_of_eight_series_is_this_loop() {
         ldr x7, [x0, #24]
         ldp q6, q13, [x3]
         ldp q20, q27, [x3, #32]
+        ldr q5, [x2]
         mov x4, #0x0
         ldp q0, q7, [x6, #-128]
         ldp q14, q21, [x6, #-96]
@@ -204,11 +226,10 @@ fn an_ema_of_eight_series_is_this_loop() {
         fsub v7.2d, v7.2d, v13.2d
         fsub v14.2d, v14.2d, v20.2d
         fsub v21.2d, v21.2d, v27.2d
-        ldr q29, [x2]
-        fmul v0.2d, v0.2d, v29.2d
-        fmul v7.2d, v7.2d, v29.2d
-        fmul v14.2d, v14.2d, v29.2d
-        fmul v21.2d, v21.2d, v29.2d
+        fmul v0.2d, v0.2d, v5.2d
+        fmul v7.2d, v7.2d, v5.2d
+        fmul v14.2d, v14.2d, v5.2d
+        fmul v21.2d, v21.2d, v5.2d
         fadd v0.2d, v0.2d, v6.2d
         fadd v7.2d, v7.2d, v13.2d
         fadd v14.2d, v14.2d, v20.2d
@@ -223,7 +244,7 @@ fn an_ema_of_eight_series_is_this_loop() {
         add x7, x7, #0x40
         add x4, x4, #0x40
         cmp x4, x1
-        b.cc 0x30
+        b.cc 0x34
         stp q6, q13, [x3]
         stp q20, q27, [x3, #32]
         ldp d8, d9, [sp]
