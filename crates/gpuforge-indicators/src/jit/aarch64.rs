@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Ir ──► emit.rs      one loop over the bars of a block
+//!          emit_op.rs   the operations inside it
 //!          emit_scan.rs prefix scans inside it
 //!          pin.rs       constants that stay in registers
 //!      ──► Assembler    32-bit words (this file)
@@ -12,6 +13,7 @@
 //! Not emitted here: loops from columns to columns; the kernels transpose, and `ExecPlan::jit_stats` says so.
 
 mod emit;
+mod emit_op;
 mod emit_scan;
 mod pin;
 

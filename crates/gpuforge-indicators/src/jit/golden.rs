@@ -3,7 +3,7 @@
 //! Both encoders are tested on every host: x86-64 by `iced-x86`, AArch64 by binutils' `objdump`, where that is installed.
 
 use super::{
-    ir::{Arith, Inst, Ir, Opcode, Src},
+    ir::{Arith, Inst, Ir, Opcode, Scan, ScanKind, Src},
     target::{MemoryHints, Width},
 };
 
@@ -39,6 +39,24 @@ fn ema() -> Ir {
         streams: vec![(0, 2), (1, 0)],
         states: vec![(0, 0)],
         written: vec![false, true],
+        ..Ir::default()
+    }
+}
+
+/// A scan of a stream into another; the constants of its rounds are the first and the last.
+fn scan(kind: ScanKind) -> Ir {
+    let of = |src| [src, Src::None, Src::None];
+    Ir {
+        insts: vec![
+            Inst::Op { to: 0, op: Opcode::Scan(0), from: of(Src::Mem { stream: 0, lag: 0 }) },
+            Inst::Store { stream: 1, val: Src::Val(0) },
+        ],
+        vals: 1,
+        consts: vec![[0; 4]; 6],
+        streams: vec![(0, 0), (1, 0)],
+        states: vec![(0, 0)],
+        written: vec![false, true],
+        scans: vec![Scan { state: 0, round1: 0, round2: 5, kind }],
         ..Ir::default()
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! | registers | use |
 //! |---|---|
-//! | x0, x1 | argument block, bytes to walk over |
+//! | x0 | argument block |
+//! | x1 | bytes to walk over, or the end of the first stream |
 //! | x2, x3, x4 | constants, states, bytes done |
 //! | x6 to x15 | pointers of the first streams |
 //! | x16, x17 | an address that is no immediate away, a pointer of a further stream |
@@ -19,13 +20,14 @@
 
 use super::{
     Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X16, X17,
+    emit_op::never_negative_zero,
     pin::{HalfConstant, PinnedConstants},
 };
 use crate::jit::{
     args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, CONST_BYTES, STATE_BYTES},
     error::EmitError,
     guard,
-    ir::{Bitwise, Compare, Inst, Ir, Opcode, Src},
+    ir::{Inst, Ir, Opcode, Src},
     regalloc::{Reg, RegAlloc},
     target::{MemoryHints, Width},
 };
@@ -106,6 +108,10 @@ pub(super) struct Emitter<'i> {
     single_state_reg: bool,
     /// Constants that stay in registers.
     pinned: PinnedConstants,
+    /// Values that are never -0.
+    pub(super) never_negative_zero: Vec<bool>,
+    /// What [`ADDRESS`] holds: the distance from a register that does not change within the body.
+    in_address: Option<(Gpr, i64)>,
 }
 
 /// Where something is in memory.
@@ -117,7 +123,7 @@ pub(super) enum Location {
 
 /// A source of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operand {
+pub(super) enum Operand {
     /// A register for each part of the group.
     Group(Reg),
     /// One register for all of them: a constant.
@@ -128,10 +134,10 @@ enum Operand {
 
 /// Registers of one part of an operation.
 #[derive(Debug, Clone, Copy)]
-struct Part {
-    to: Reg,
-    x: Reg,
-    y: Reg,
+pub(super) struct Part {
+    pub(super) to: Reg,
+    pub(super) x: Reg,
+    pub(super) y: Reg,
 }
 
 /// Bytes of an entry of a table.
@@ -192,10 +198,12 @@ impl<'i> Emitter<'i> {
             state_regs,
             single_state_reg,
             pinned: PinnedConstants::choose(ir, width, constant_regs),
+            never_negative_zero: never_negative_zero(ir),
+            in_address: None,
         })
     }
 
-    fn form(&self) -> Form {
+    pub(super) fn form(&self) -> Form {
         if self.width == Width::Eight { Form::Vector } else { Form::Scalar }
     }
 
@@ -210,17 +218,27 @@ impl<'i> Emitter<'i> {
         self.body()?;
         let body = std::mem::take(&mut self.asm.code);
         let bytes = body.len();
+        self.in_address = None;
         let stack = offset("spill slot", self.alloc.spills(), STATE_BYTES)?;
         self.prologue(stack)?;
-        self.asm.mov_zero(DONE);
+        // The first pointer counts, unless a pointer that is loaded at each use needs the bytes done.
+        let counts = self.hints.prefetch == 0 && (1..=STREAM_REGS.len()).contains(&self.ir.streams.len());
+        let counter = STREAM_REGS.first().copied().filter(|_| counts).unwrap_or(DONE);
+        match counts {
+            true => self.asm.add(END, END, counter),
+            false => self.asm.mov_zero(DONE),
+        }
+        self.in_address = None;
         let top = self.asm.code.len();
         self.asm.code.extend(body);
         let step = if self.width == Width::Eight { 64 } else { 8 };
         for pointer in STREAM_REGS.iter().take(self.ir.streams.len()) {
             self.asm.add_imm(*pointer, *pointer, step)?;
         }
-        self.asm.add_imm(DONE, DONE, step)?;
-        self.asm.cmp(DONE, END);
+        if !counts {
+            self.asm.add_imm(DONE, DONE, step)?;
+        }
+        self.asm.cmp(counter, END);
         self.asm.b_lo(top)?;
         Ok(Function { code: self.epilogue(stack)?, body: bytes })
     }
@@ -286,7 +304,7 @@ impl<'i> Emitter<'i> {
     }
 
     /// An address as a register and an offset that the loads and stores of a group can have. Valid until the next one.
-    fn address(&mut self, location: Location) -> Result<(Gpr, i64), EmitError> {
+    pub(super) fn address(&mut self, location: Location) -> Result<(Gpr, i64), EmitError> {
         let (base, at) = match location {
             Location::Fixed { base, offset: at } => (base, offset("byte", at, 1)?),
             Location::Stream { stream, .. } if stream >= self.ir.streams.len() => {
@@ -313,7 +331,16 @@ impl<'i> Emitter<'i> {
         if fits {
             return Ok((base, at));
         }
+        // Bars back are multiples of 8 bytes, of `ldp q` of 16: neighbours share an address.
+        if let Some((of, from)) = self.in_address
+            && of == base
+            && self.width == Width::Eight
+            && Assembler::is_pair_offset(at - from)
+        {
+            return Ok((ADDRESS, at - from));
+        }
         self.asm.add_imm(ADDRESS, base, at)?;
+        self.in_address = Some((base, at)).filter(|_| base != POINTER);
         Ok((ADDRESS, 0))
     }
 
@@ -450,7 +477,7 @@ impl<'i> Emitter<'i> {
     }
 
     /// The first source of an operation: a constant needs one register only.
-    fn first(&mut self, src: Src) -> Result<Operand, EmitError> {
+    pub(super) fn first(&mut self, src: Src) -> Result<Operand, EmitError> {
         match src {
             Src::Const(at) => Ok(Operand::Same(self.constant(EXTRA, (at, 0))?)),
             src => Ok(Operand::Group(self.register(src)?)),
@@ -458,7 +485,7 @@ impl<'i> Emitter<'i> {
     }
 
     /// The second source: also from memory, where it is not needed in a register afterwards.
-    fn second(&mut self, at: usize, src: Src) -> Result<Operand, EmitError> {
+    pub(super) fn second(&mut self, at: usize, src: Src) -> Result<Operand, EmitError> {
         let live = matches!(src, Src::Val(v) if self.alloc.is_live_after(v, at));
         if let Src::Const(constant) = src {
             let [_, to] = MEMORY;
@@ -477,176 +504,5 @@ impl<'i> Emitter<'i> {
         let reg = self.take()?;
         self.alloc.assign(reg, to)?;
         Ok(reg)
-    }
-
-    /// Emits the parts of an operation of two sources, of which the second may be in memory.
-    fn parts(
-        &mut self,
-        to: Reg,
-        [x, y]: [Operand; 2],
-        emit: impl Fn(&mut Assembler, Part),
-    ) -> Result<(), EmitError> {
-        let of = |operand: Operand, part: u8| match operand {
-            Operand::Group(reg) => Ok(reg + STRIDE * part),
-            Operand::Same(reg) => Ok(reg),
-            Operand::Memory(_) => Err(EmitError::NoOperand),
-        };
-        let Operand::Memory(location) = y else {
-            for (part, to) in (0..).zip(self.group(to)) {
-                emit(&mut self.asm, Part { to, x: of(x, part)?, y: of(y, part)? });
-            }
-            return Ok(());
-        };
-        // Only now: what was emitted since may have used the address registers.
-        let (base, at) = self.address(location)?;
-        if self.width == Width::One {
-            let [y, _] = MEMORY;
-            self.asm.ldr(Form::Scalar, y, base, at)?;
-            emit(&mut self.asm, Part { to, x: of(x, 0)?, y });
-            return Ok(());
-        }
-        for (first, at) in [(0, at), (2, at + 2 * VECTOR_BYTES)] {
-            self.asm.ldp(MEMORY, base, at)?;
-            for (part, y) in (first..).zip(MEMORY) {
-                emit(&mut self.asm, Part { to: to + STRIDE * part, x: of(x, part)?, y });
-            }
-        }
-        Ok(())
-    }
-
-    /// An operation of two sources.
-    fn two(
-        &mut self,
-        (at, to): (usize, usize),
-        [a, b]: [Src; 2],
-        emit: impl Fn(&mut Assembler, Part),
-    ) -> Result<(), EmitError> {
-        let (x, y) = (self.first(a)?, self.second(at, b)?);
-        let to = self.target(at, to)?;
-        self.parts(to, [x, y], emit)
-    }
-
-    /// An operation that needs the extra register: its first source is never a constant's.
-    fn two_extra(
-        &mut self,
-        (at, to): (usize, usize),
-        [a, b]: [Src; 2],
-        emit: impl Fn(&mut Assembler, Part),
-    ) -> Result<(), EmitError> {
-        let (x, y) = (Operand::Group(self.register(a)?), self.second(at, b)?);
-        let to = self.target(at, to)?;
-        self.parts(to, [x, y], emit)
-    }
-
-    fn one(
-        &mut self,
-        place: (usize, usize),
-        a: Src,
-        emit: impl Fn(&mut Assembler, Part),
-    ) -> Result<(), EmitError> {
-        let x = Operand::Group(self.register(a)?);
-        let to = self.target(place.0, place.1)?;
-        self.parts(to, [x, x], emit)
-    }
-
-    fn op(&mut self, place: (usize, usize), op: Opcode, [a, b, c]: [Src; 3]) -> Result<(), EmitError> {
-        let form = self.form();
-        match op {
-            Opcode::Arith(op) => self.two(place, [a, b], |asm, r| asm.farith(op, form, r.to, r.x, r.y)),
-            Opcode::Bitwise(op) => self.two(place, [a, b], |asm, r| asm.bitwise(op, r.to, r.x, r.y)),
-            Opcode::Mask(test) => self.two(place, [a, b], |asm, r| {
-                asm.fcm(test, r.to, r.x, r.y);
-                if test == Compare::Ne {
-                    asm.mvn(r.to, r.to);
-                }
-            }),
-            Opcode::Predicate(test) => {
-                self.asm.fmov_one(TEMP);
-                self.two(place, [a, b], |asm, r| {
-                    asm.fcm(test, r.to, r.x, r.y);
-                    match test {
-                        Compare::Ne => asm.bic(r.to, TEMP, r.to),
-                        _ => asm.bitwise(Bitwise::And, r.to, TEMP, r.to),
-                    }
-                })
-            }
-            // 1 without the bits of "is zero": De Morgan.
-            Opcode::Logical(op) => {
-                self.asm.fmov_one(EXTRA);
-                let either = if op == Bitwise::And { Bitwise::Or } else { Bitwise::And };
-                self.two_extra(place, [a, b], |asm, r| {
-                    asm.fcmeq_zero(TEMP, r.x);
-                    asm.fcmeq_zero(r.to, r.y);
-                    asm.bitwise(either, r.to, r.to, TEMP);
-                    asm.bic(r.to, EXTRA, r.to);
-                })
-            }
-            // `fmin` orders -0 before 0; the reference takes the second of equals.
-            Opcode::NanMinMax(op) => self.two_extra(place, [a, b], |asm, r| {
-                asm.fcm(Compare::Eq, TEMP, r.x, r.y);
-                if r.to == r.y {
-                    asm.fminmax(op, EXTRA, r.x, r.y);
-                    asm.bif(r.to, EXTRA, TEMP);
-                } else {
-                    asm.fminmax(op, r.to, r.x, r.y);
-                    asm.bit(r.to, r.y, TEMP);
-                }
-            }),
-            Opcode::Div0 => self.two(place, [a, b], |asm, r| {
-                asm.fcmeq_zero(TEMP, r.y);
-                asm.farith(crate::jit::ir::Arith::Div, form, r.to, r.x, r.y);
-                asm.bic(r.to, r.to, TEMP);
-            }),
-            Opcode::Select => self.select(place, [a, b, c], true),
-            Opcode::Blend => self.select(place, [a, b, c], false),
-            Opcode::Sqrt => self.one(place, a, |asm, r| asm.fsqrt(form, r.to, r.x)),
-            Opcode::Round(towards) => self.one(place, a, |asm, r| asm.frint(towards, form, r.to, r.x)),
-            Opcode::Sign => {
-                self.asm.fmov_one(EXTRA);
-                self.one(place, a, |asm, r| {
-                    asm.fcmgt_zero(TEMP, r.x);
-                    asm.fcmlt_zero(r.to, r.x);
-                    asm.bitwise(Bitwise::And, TEMP, TEMP, EXTRA);
-                    asm.bitwise(Bitwise::And, r.to, r.to, EXTRA);
-                    asm.farith(crate::jit::ir::Arith::Sub, form, r.to, TEMP, r.to);
-                })
-            }
-            Opcode::Copy => self.one(place, a, |asm, r| asm.mov(r.to, r.x)),
-            Opcode::Load => Ok(()),
-            Opcode::Scan(scan) => self.scan(place, scan, [a, b]),
-        }
-    }
-
-    /// `yes` where the condition holds, else `no`: the condition is a number that is not 0, or a mask.
-    fn select(
-        &mut self,
-        (at, to): (usize, usize),
-        [condition, yes, no]: [Src; 3],
-        is_number: bool,
-    ) -> Result<(), EmitError> {
-        let (condition, no) = (self.register(condition)?, self.first(no)?);
-        let yes = self.second(at, yes)?;
-        let to = self.target(at, to)?;
-        let distance = condition.wrapping_sub(to);
-        self.parts(to, [no, yes], |asm, Part { to, x: no, y: yes }| {
-            let condition = to.wrapping_add(distance);
-            if is_number {
-                // Where it is 0, `no`.
-                asm.fcmeq_zero(TEMP, condition);
-                if to == no {
-                    return asm.bif(to, yes, TEMP);
-                }
-                asm.mov(to, yes);
-                return asm.bit(to, no, TEMP);
-            }
-            match to {
-                _ if to == condition => asm.bsl(to, yes, no),
-                _ if to == no => asm.bit(to, yes, condition),
-                _ => {
-                    asm.mov(to, yes);
-                    asm.bif(to, no, condition);
-                }
-            }
-        })
     }
 }

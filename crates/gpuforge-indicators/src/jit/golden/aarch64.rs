@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use super::{Golden, ema_code, lines};
+use super::{Golden, ema_code, lines, scan};
 use crate::jit::{
     aarch64::{Assembler, Element, Form, Gpr, SP, X0, X1, X2, X4, X16, X17, emit},
     error::EmitError,
-    ir::{Arith, Bitwise, Compare, MinMax, Rounding},
-    target::Width,
+    ir::{Arith, Bitwise, Compare, EmaPowers, Inst, Ir, MinMax, Opcode, Rounding, ScanKind, Src},
+    target::{MemoryHints, Width},
 };
 
 /// Disassemblers, by preference: the cross binutils, then the host's, which on AArch64 is the same.
@@ -219,7 +219,7 @@ fn an_ema_of_eight_series_is_this_loop() {
         ldp q6, q13, [x3]
         ldp q20, q27, [x3, #32]
         ldr q5, [x2]
-        mov x4, #0x0
+        add x1, x1, x6
         ldp q0, q7, [x6, #-128]
         ldp q14, q21, [x6, #-96]
         fsub v0.2d, v0.2d, v6.2d
@@ -242,8 +242,7 @@ fn an_ema_of_eight_series_is_this_loop() {
         stp q14, q21, [x7, #32]
         add x6, x6, #0x40
         add x7, x7, #0x40
-        add x4, x4, #0x40
-        cmp x4, x1
+        cmp x6, x1
         b.cc 0x34
         stp q6, q13, [x3]
         stp q20, q27, [x3, #32]
@@ -256,6 +255,112 @@ fn an_ema_of_eight_series_is_this_loop() {
     let code = ema_code(emit, Width::Eight, 8);
     let Some(got) = disassemble(&code) else { return println!("skipped: no objdump for AArch64") };
     assert_eq!(got, lines(want));
+}
+
+/// The body of a loop: between the end of the prologue and the branch.
+fn body(code: &[u8]) -> Option<Vec<String>> {
+    let all = disassemble(code)?;
+    let begin = all.iter().position(|line| line.starts_with("add x1, x1")).unwrap() + 1;
+    let end = all.iter().position(|line| line.starts_with("b.cc")).unwrap();
+    Some(all[begin..end].to_vec())
+}
+
+#[test]
+fn a_cumulative_sum_of_one_series_is_this_scan() {
+    let want = "
+        ldp q0, q7, [x6]
+        ldp q14, q21, [x6, #32]
+        fmla v0.2d, v5.2d, v0.d[0]
+        fmla v7.2d, v5.2d, v7.d[0]
+        fmla v14.2d, v5.2d, v14.d[0]
+        fmla v21.2d, v5.2d, v21.d[0]
+        fmov v29.2d, #1.000000000000000000e+00
+        fmla v7.2d, v29.2d, v0.d[1]
+        fmla v21.2d, v29.2d, v14.d[1]
+        fmla v14.2d, v29.2d, v7.d[1]
+        fmla v21.2d, v29.2d, v7.d[1]
+        fadd v0.2d, v0.2d, v6.2d
+        fadd v7.2d, v7.2d, v6.2d
+        fadd v14.2d, v14.2d, v6.2d
+        fadd v21.2d, v21.2d, v6.2d
+        dup v6.2d, v21.d[1]
+        stp q0, q7, [x7]
+        stp q14, q21, [x7, #32]
+        add x6, x6, #0x40
+        add x7, x7, #0x40
+        cmp x6, x1";
+    let code = emit(&scan(ScanKind::Sum), Width::Eight, 8, MemoryHints::default()).unwrap();
+    let Some(got) = body(&code) else { return println!("skipped: no objdump for AArch64") };
+    assert_eq!(got, lines(want));
+}
+
+#[test]
+fn an_ema_of_one_series_is_this_scan() {
+    let want = "
+        ldp q0, q7, [x6]
+        ldp q14, q21, [x6, #32]
+        dup v30.2d, v0.d[0]
+        fsub v0.2d, v0.2d, v30.2d
+        fsub v7.2d, v7.2d, v30.2d
+        fsub v14.2d, v14.2d, v30.2d
+        fsub v21.2d, v21.2d, v30.2d
+        fmla v0.2d, v4.2d, v0.d[0]
+        fmla v7.2d, v4.2d, v7.d[0]
+        fmla v14.2d, v4.2d, v14.d[0]
+        fmla v21.2d, v4.2d, v21.d[0]
+        fmla v7.2d, v11.2d, v0.d[1]
+        fmla v21.2d, v11.2d, v14.d[1]
+        fmla v14.2d, v25.2d, v7.d[1]
+        fmla v21.2d, v5.2d, v7.d[1]
+        mov v1.16b, v30.16b
+        fmla v1.2d, v0.2d, v18.2d
+        mov v8.16b, v30.16b
+        fmla v8.2d, v7.2d, v18.2d
+        mov v15.16b, v30.16b
+        fmla v15.2d, v14.2d, v18.2d
+        mov v22.16b, v30.16b
+        fmla v22.2d, v21.2d, v18.2d
+        fsub v6.2d, v6.2d, v30.2d
+        fmla v1.2d, v6.2d, v25.2d
+        fmla v8.2d, v6.2d, v5.2d
+        fmla v15.2d, v6.2d, v12.2d
+        fmla v22.2d, v6.2d, v19.2d
+        dup v6.2d, v22.d[1]
+        stp q1, q8, [x7]
+        stp q15, q22, [x7, #32]
+        add x6, x6, #0x40
+        add x7, x7, #0x40
+        cmp x6, x1";
+    let powers = EmaPowers { k: 1, powers_1_to_4: 2, powers_5_to_8: 3, power_8: 4 };
+    let code = emit(&scan(ScanKind::Ema(powers)), Width::Eight, 8, MemoryHints::default()).unwrap();
+    let Some(got) = body(&code) else { return println!("skipped: no objdump for AArch64") };
+    assert_eq!(got, lines(want));
+}
+
+#[test]
+fn a_maximum_is_one_instruction_where_the_sign_of_zero_cannot_matter() {
+    let max = |b: Src, consts: Vec<[u64; 4]>| {
+        let a = Src::Mem { stream: 0, lag: 0 };
+        let ir = Ir {
+            insts: vec![
+                Inst::Op { to: 0, op: Opcode::NanMinMax(MinMax::Max), from: [a, b, Src::None] },
+                Inst::Store { stream: 1, val: Src::Val(0) },
+            ],
+            vals: 1,
+            consts,
+            streams: vec![(0, 0), (1, 0)],
+            written: vec![false, true],
+            ..Ir::default()
+        };
+        let lines = body(&emit(&ir, Width::Eight, 8, MemoryHints::default()).unwrap())?;
+        Some(lines.iter().any(|line| line.starts_with("fcmeq")))
+    };
+    let Some(of_zero) = max(Src::Const(0), vec![[0; 4]]) else {
+        return println!("skipped: no objdump for AArch64");
+    };
+    assert!(!of_zero, "the second of equals is 0, and so is fmax(-0, 0)");
+    assert_eq!(max(Src::Const(0), vec![[1 << 63; 4]]), Some(true), "of 0 and -0 it is -0, but fmax is 0");
+    assert_eq!(max(Src::Mem { stream: 0, lag: 0 }, Vec::new()), Some(true));
 }
 
 #[test]
