@@ -11,16 +11,20 @@
 //! | `fuzz_targets.rs`, `sanitize.rs` | libFuzzer targets of `fuzz/`; tests under AddressSanitizer |
 //! | `python.rs`, `env_resolve.rs` | the Python package; resolution of environments |
 //! | `browser.rs`, `devtools.rs` | browser tests of the HTML pages over the DevTools protocol |
-//! | `vulkan.rs` | software Vulkan driver for tests |
+//! | `cross.rs`, `arm_cost.rs` | other targets, as far as they can be checked here; AArch64 instructions beside TA-Lib |
+//! | `vulkan.rs`, `debian.rs` | software Vulkan driver for tests; Debian packages of other tasks |
 //! | `sh.rs`, `markdown.rs` | running programs; marked blocks in documents |
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
 
+mod arm_cost;
 mod audit;
 mod bench;
 mod bench_summary;
 mod browser;
 mod cli_docs;
 mod completions;
+mod cross;
+mod debian;
 mod devtools;
 mod dist;
 mod env_resolve;
@@ -91,6 +95,10 @@ enum Command {
     Browser(browser::Args),
     /// Make the pictures of the README: a chart, and the report of a profiled run
     Pictures,
+    /// Build for other targets; AArch64 Linux is tested under QEMU, the others are type-checked
+    Cross(cross::Args),
+    /// Count executed AArch64 instructions per bar, beside TA-Lib's C library
+    ArmCost(arm_cost::Args),
     /// Resolve the environments of all profiles from the package index
     EnvResolve(env_resolve::Args),
 }
@@ -112,6 +120,8 @@ fn main() -> ExitCode {
         Command::Python(args) => python::run(&args),
         Command::Browser(args) => browser::run(&args),
         Command::Pictures => pictures::run(),
+        Command::Cross(args) => cross::run(&args),
+        Command::ArmCost(args) => arm_cost::run(&args),
         Command::EnvResolve(args) => env_resolve::run(&args),
     };
     match done {

@@ -58,11 +58,11 @@ fn run(arguments: &[String]) -> Result<(), String> {
         return Err("usage: arm_cost NAME BARS SERIES [PARAMETER…]".to_owned());
     };
     let row = catalogue::find(name).ok_or_else(|| format!("{name} is not in the catalogue"))?;
-    let count: usize = count.parse().map_err(|e| format!("{count} is no number of bars: {e}"))?;
+    let count: usize = count.parse().map_err(|e| format!("{count} bars cannot be parsed: {e}"))?;
     if count > MADE_BARS {
         return Err(format!("{count} bars are asked for, {MADE_BARS} are made"));
     }
-    let lanes: usize = series.parse().map_err(|e| format!("{series} is no number of series: {e}"))?;
+    let lanes: usize = series.parse().map_err(|e| format!("{series} series cannot be parsed: {e}"))?;
     let params = params.iter().map(|p| p.parse::<f64>().map_err(|e| format!("{p} is no parameter: {e}")));
     let params = params.collect::<Result<Vec<f64>, String>>()?;
     let selection = select(&[Instance::with(row, &params)]);
@@ -78,7 +78,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let relaxed_fp = !name.starts_with("cdl");
     let options = ExecOptions { relaxed_fp, ..ExecOptions::with_threads(1) };
     run_into(&selection.plan, &series, &mut columns, options);
-    let last: Vec<f64> = columns.iter().flatten().filter_map(|column| column.last().copied()).collect();
-    println!("{last:?}");
+    let last = columns.iter().flatten().filter_map(|column| column.last());
+    println!("{}", last.map(f64::to_string).collect::<Vec<_>>().join(" "));
     Ok(())
 }

@@ -51,7 +51,8 @@ impl JitArgs {
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
     pub(crate) unsafe fn restore_overwritten(&mut self, bars: usize) {
         for (to, saved) in self.saved_from.iter().zip(self.saved.chunks_exact(bars.max(1))) {
-            // SAFETY: each pointer was a valid stream of `bars` when it was saved, and the caller promises that nothing else accesses it.
+            // SAFETY: the pointer was valid for `bars` doubles when they were saved, and the caller promises that nothing
+            // else accesses the stream.
             unsafe { std::slice::from_raw_parts_mut(*to, bars) }.copy_from_slice(saved);
         }
         self.states.clone_from(&self.saved_states);

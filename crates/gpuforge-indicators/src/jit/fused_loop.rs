@@ -135,7 +135,7 @@ impl FusedLoop {
         args.saved_states.clone_from(&args.states);
         for from in self.overwrites.iter().filter_map(|stream| args.table.get(ARG_STREAMS + stream)) {
             args.saved_from.push(*from);
-            // SAFETY: the caller promises a valid pointer for every stream, for `bars` bars.
+            // SAFETY: the caller promises that the pointer of every stream is valid for `bars` doubles.
             args.saved.extend_from_slice(unsafe { std::slice::from_raw_parts(*from, bars) });
         }
     }

@@ -291,7 +291,8 @@ impl JitProgram {
     /// The same for eight series, in eight calls: each prefetches one lane's next bars.
     ///
     /// # Safety
-    /// As for `run`.
+    /// The argument block has a valid pointer for every stream, from as far back as the loop reads it to `bars` bars on, and
+    /// nothing else accesses those that are written.
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
     unsafe fn run_prefetching(&self, entry: EntryPoint, fused: &FusedLoop, args: &mut JitArgs, bars: usize) {
         let each = bars.div_ceil(LANES).max(1);

@@ -1,7 +1,7 @@
 //! Prefix scans in AArch64: the Sklansky network of [`crate::jit::ir::Scan`], two bars to a register, with `fmla`.
 //!
 //! The operations of each element and their order are those of the x86-64 code, so that relaxed results have the same bits on
-//! both. Two things are left out that change no number: adding 0 times an earlier bar to elements that a round leaves as they
+//! both. Two things are left out, as results stay the same: adding 0 times an earlier bar to elements that a round leaves as they
 //! are, and computing the last bar, the next state, a second time. (A sum of nothing but -0 keeps its sign here; there, it may
 //! become 0.) `fmla` by element multiplies by one bar without broadcasting it first.
 

@@ -1,7 +1,10 @@
-//! Rolling min and max of short windows by doubling in SIMD registers (AVX2, AVX-512), single series.
+//! Rolling min and max of short windows by doubling in SIMD registers (AVX2, AVX-512, NEON), single series.
 //!
 //! Windows of 2, 4, 8 and 16 are combined from two of half the width; the bars before a register's first are shifted in from the
 //! register before, so that memory is read once, whatever the width.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
@@ -11,18 +14,18 @@ use std::arch::x86_64::{
     _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
 };
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use gpuforge_simd::SimdLevel;
 
 use crate::kernel::Simd;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use crate::kernel::transpose;
 
 /// The widest window.
 pub(super) const MAX_WIDTH: usize = 16;
 
 /// Max (or min) of the last `width` bars, 2, 4, 8 or 16, of equals the latest. The first bars have no complete window and get
-/// any value. `false` where a bar is NaN, or without SIMD: what was written is then meaningless.
+/// any value. `false` where a bar is NaN (NEON: or zero), or without SIMD: what was written is then meaningless.
 pub(super) fn trailing<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize, simd: Simd) -> bool {
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code, reason = "calls #[target_feature] functions")]
@@ -32,6 +35,19 @@ pub(super) fn trailing<const MAX: bool>(from: &[f64], to: &mut [f64], width: usi
         // SAFETY: a `Simd` of this level was detected on this CPU.
         SimdLevel::Avx2 => return unsafe { trailing_256::<MAX>(from, to, width) },
         SimdLevel::Scalar => {}
+    }
+    #[cfg(target_arch = "aarch64")]
+    #[allow(unsafe_code, reason = "calls #[target_feature] functions")]
+    if simd.level() == SimdLevel::Neon {
+        // SAFETY: a `Simd` of this level was detected on this CPU.
+        return unsafe {
+            match width {
+                2 => aarch64::trailing::<MAX, 2>(from, to),
+                4 => aarch64::trailing::<MAX, 4>(from, to),
+                8 => aarch64::trailing::<MAX, 8>(from, to),
+                _ => aarch64::trailing::<MAX, 16>(from, to),
+            }
+        };
     }
     let _ = (from, to, width, simd);
     false
@@ -54,8 +70,8 @@ fn shifted_512<const BY: i32>(before: __m512d, now: __m512d) -> __m512d {
     _mm512_castsi512_pd(_mm512_alignr_epi64::<BY>(now, before))
 }
 
-/// `N` bars at a time; the last chunk is padded with zeros.
-#[cfg(target_arch = "x86_64")]
+/// `N` bars at a time; the last chunk is padded with its last bar.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[inline(always)]
 fn for_each_register<const N: usize>(
     from: &[f64],
@@ -68,7 +84,8 @@ fn for_each_register<const N: usize>(
         transpose::prefetch(here.as_ptr().wrapping_add(from.len()));
         next(here, to);
     }
-    let (mut last, mut found) = ([0.0; N], [0.0; N]);
+    let Some(padding) = rest.last() else { return };
+    let (mut last, mut found) = ([*padding; N], [0.0; N]);
     last.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
     next(&last, &mut found);
     to_rest.iter_mut().zip(found).for_each(|(to, x)| *to = x);
@@ -160,9 +177,10 @@ mod tests {
 
     fn check<const MAX: bool>(x: &[f64], width: usize, simd: Simd) {
         let mut got = vec![-1.0; x.len()];
-        // Only x86-64 has a register-doubling path; elsewhere the caller's scalar loop computes.
-        let simd_path = cfg!(target_arch = "x86_64") && simd != Simd::SCALAR;
-        let clean = simd_path && !x.iter().any(|x| x.is_nan());
+        // Elsewhere the caller's scalar loop computes; with NEON also where a bar is zero.
+        let simd_path = cfg!(any(target_arch = "aarch64", target_arch = "x86_64")) && simd != Simd::SCALAR;
+        let declined = |x: &f64| x.is_nan() || (cfg!(target_arch = "aarch64") && *x == 0.0);
+        let clean = simd_path && !x.iter().any(declined);
         assert_eq!(trailing::<MAX>(x, &mut got, width, simd), clean, "{width} {simd:?} of {}", x.len());
         for t in (width - 1..x.len()).filter(|_| clean) {
             let want = reference(MAX, &x[t + 1 - width..=t]);
@@ -177,9 +195,13 @@ mod tests {
                 // Contains both zeros: equal, with different bits.
                 let x: Vec<f64> =
                     (0..len).map(|t| [0.0, -0.0, -1.0, 3.0, 2.5, -0.0, 0.0][(t * t + 3) % 7]).collect();
+                let without_zeros: Vec<f64> =
+                    (0..len).map(|t| [4.0, -1.0, 1.0, 3.0, 2.5, -7.0, 4.0][(t * t + 3 * t) % 7]).collect();
                 for width in [2, 4, 8, 16] {
-                    check::<true>(&x, width, simd);
-                    check::<false>(&x, width, simd);
+                    for x in [&x, &without_zeros] {
+                        check::<true>(x, width, simd);
+                        check::<false>(x, width, simd);
+                    }
                     for nan in [0, len / 2, len.saturating_sub(1)] {
                         let mut x = x.clone();
                         x.iter_mut().skip(nan).take(1).for_each(|x| *x = f64::NAN);
