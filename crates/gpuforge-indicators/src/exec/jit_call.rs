@@ -58,7 +58,8 @@ impl<const L: usize> Tile<L> {
             return FusedRun::default();
         }
         #[allow(unsafe_code, reason = "JIT code takes raw pointers")]
-        // SAFETY: as in `run_fused_loop`; the pointers are advanced by `done` bars, and `bars - done` are left.
+        // SAFETY: `set_args` checked the bounds of every stream for `bars` bars, and what is written is borrowed mutably; the
+        // pointers are advanced by `done` bars, and `bars - done` are left.
         unsafe {
             let done = match self.run_iterations(program, fused, whole) {
                 true => whole,

@@ -15,26 +15,26 @@ use super::{
 use crate::exec::LANES;
 
 /// Bars of history before the first: whole cache lines, and as far as programs look back.
-const HISTORY: usize = decode::MAX_LAG;
+pub(super) const HISTORY: usize = decode::MAX_LAG;
 /// Bars of a run: some whole iterations of eight.
-const BARS: usize = 16;
+pub(super) const BARS: usize = 16;
 
 /// How a program is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
-    width: Width,
-    lanes: usize,
-    nontemporal: bool,
+    pub(super) width: Width,
+    pub(super) lanes: usize,
+    pub(super) nontemporal: bool,
 }
 
 /// Streams as rows of `lanes` bars, on cache-line boundaries.
-struct Memory {
-    streams: Vec<Vec<StateSlot>>,
-    states: Vec<StateSlot>,
+pub(super) struct Memory {
+    pub(super) streams: Vec<Vec<StateSlot>>,
+    pub(super) states: Vec<StateSlot>,
 }
 
 impl Memory {
-    fn random(ir: &Ir, lanes: usize, rng: &mut Rng) -> Memory {
+    pub(super) fn random(ir: &Ir, lanes: usize, rng: &mut Rng) -> Memory {
         let slots = (HISTORY + BARS) * lanes / LANES;
         let mut slot = |_| StateSlot(std::array::from_fn(|_| rng.number()));
         let streams = (0..ir.streams.len()).map(|_| (0..slots).map(&mut slot).collect()).collect();
@@ -46,7 +46,7 @@ impl Memory {
     }
 
     /// One lane of a stream.
-    fn lane(&self, stream: usize, lane: usize, lanes: usize) -> Vec<f64> {
+    pub(super) fn lane(&self, stream: usize, lane: usize, lanes: usize) -> Vec<f64> {
         let all = self.streams[stream].iter().flat_map(|StateSlot(x)| x);
         all.skip(lane).step_by(lanes).copied().collect()
     }
@@ -57,7 +57,7 @@ fn bits(x: f64) -> u64 {
 }
 
 /// Runs a program by its machine code.
-fn run_jit(ir: &Ir, form: Form, memory: &mut Memory) -> Result<(), JitError> {
+pub(super) fn run_jit(ir: &Ir, form: Form, memory: &mut Memory) -> Result<(), JitError> {
     let nontemporal: Vec<bool> = ir.written.iter().map(|w| *w && form.nontemporal).collect();
     let hints = MemoryHints { nontemporal: &nontemporal, prefetch: 0 };
     let mut code = CodeBuffer::default();

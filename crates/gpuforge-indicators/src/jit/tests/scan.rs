@@ -1,9 +1,9 @@
 //! Prefix scans through the JIT against the same network in Rust, bit for bit: on every target the same operations, in the
 //! same order, with the same roundings.
 
-use super::{BARS, Form, HISTORY, Memory, run_jit};
 use crate::jit::{
     args::StateSlot,
+    differential::{BARS, Form, HISTORY, Memory, run_jit},
     ir::{Arith, EmaPowers, Inst, Ir, Opcode, Scan, ScanKind, Src, random::Rng},
     target::{self, Width},
     verify::verify,
@@ -145,7 +145,7 @@ fn check(seed: u64, scans: usize) {
     fill(&mut memory, &mut rng);
     let (x, y) = (memory.lane(0, 0, 1), memory.lane(1, 0, 1));
     let mut states: Vec<f64> = memory.states.iter().map(|StateSlot(s)| s[0]).collect();
-    run_jit(&ir, form, &mut memory);
+    run_jit(&ir, form, &mut memory).unwrap();
     for (scan, (of, state)) in kinds.iter().zip(&mut states).enumerate() {
         let got = memory.lane(scan + 2, 0, 1);
         for bar in (HISTORY..HISTORY + BARS).step_by(8) {
