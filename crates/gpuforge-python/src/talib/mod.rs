@@ -96,6 +96,16 @@ enum Output {
     Bar,
 }
 
+impl Output {
+    /// An array without rows.
+    fn empty_array(self, py: Python<'_>) -> Bound<'_, PyAny> {
+        match self {
+            Output::Real => PyArray1::<f64>::from_vec(py, Vec::new()).into_any(),
+            Output::Integer | Output::Bar => PyArray1::<i32>::from_vec(py, Vec::new()).into_any(),
+        }
+    }
+}
+
 static FUNCTIONS: LazyLock<Vec<BoundFunction>> =
     LazyLock::new(|| TABLE.iter().filter_map(BoundFunction::of).collect());
 
@@ -229,6 +239,10 @@ impl BoundFunction {
         let rows = inputs.first().map_or(0, |i| i.slice().len());
         if inputs.iter().any(|i| i.slice().len() != rows) {
             return Err(PyException::new_err("input array lengths are different"));
+        }
+        if rows == 0 {
+            // TA-Lib computes nothing then, and checks no parameter.
+            return to_python(py, self.outputs.iter().map(|output| output.empty_array(py)).collect());
         }
         let params = self.params_of(args.iter().skip(n_inputs)).map_err(|error| error.into_py(self, ""))?;
         let slices: Vec<&[f64]> = inputs.iter().map(Input::slice).collect();

@@ -90,3 +90,14 @@ def test_func():
         assert callable(getattr(their_func, name))
         assert list(inspect.signature(getattr(func, name)).parameters)
     np.testing.assert_allclose(func.SMA(close, timeperiod=5), their_func.SMA(close, timeperiod=5), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["SMA", "CDLDOJI", "MACD", "MAXINDEX"])
+def test_empty_input_gives_empty_output_and_checks_no_parameter(name):
+    theirs = pytest.importorskip("talib")
+    columns = [np.empty(0)] * (4 if name == "CDLDOJI" else 1)
+    parameters = {"timeperiod": 0} if name in ("SMA", "MAXINDEX") else {}
+    got, want = (getattr(library, name)(*columns, **parameters) for library in (ours, theirs))
+    for ours_, theirs_ in zip(got if isinstance(got, tuple) else [got], want if isinstance(want, tuple) else [want]):
+        assert len(ours_) == 0
+        assert ours_.dtype == theirs_.dtype
