@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         lines.iter().for_each(|line| println!("{line}"));
     }
     if findings > 0 {
-        bail!("{findings} findings; reproduce one: {} FILE", directory.join("build/…/TARGET").display());
+        bail!("{findings} findings, see above");
     }
     Ok(())
 }
@@ -151,6 +151,8 @@ struct Outcome {
     /// The sentence that says what was wrong.
     why: Option<String>,
     log: PathBuf,
+    /// The target's executable: given a file, it runs just that.
+    program: PathBuf,
 }
 
 impl Outcome {
@@ -164,6 +166,7 @@ impl Outcome {
         );
         for finding in &self.findings {
             line.push_str(&format!("\n  kept: {}", finding.display()));
+            line.push_str(&format!("\n  reproduce: {} {}", self.program.display(), finding.display()));
         }
         if self.unexplained {
             line.push_str("; it failed and left no input");
@@ -196,7 +199,7 @@ fn fuzz(target: &str, program: &Path, seconds: u64, directory: &Path) -> Result<
     let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
     let new = inputs(&findings)?.into_iter().filter(|path| !before.contains(path)).collect();
     let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-    Ok(outcome(&text, new, status.success(), log))
+    Ok(Outcome { log, program: program.to_owned(), ..outcome(&text, new, status.success()) })
 }
 
 /// Directories with seeds of a target, those that exist.
@@ -220,7 +223,7 @@ fn inputs(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads the log of a run.
-fn outcome(log: &str, findings: Vec<PathBuf>, ok: bool, path: PathBuf) -> Outcome {
+fn outcome(log: &str, findings: Vec<PathBuf>, ok: bool) -> Outcome {
     let after = |line: &str, word: &str| {
         let mut words = line.split_whitespace().skip_while(|w| *w != word).skip(1);
         words.next().and_then(|number| number.parse::<u64>().ok())
@@ -236,7 +239,7 @@ fn outcome(log: &str, findings: Vec<PathBuf>, ok: bool, path: PathBuf) -> Outcom
             _ => first.trim().to_owned(),
         });
     let unexplained = !ok && findings.is_empty();
-    Outcome { executions, coverage: last("cov:"), findings, unexplained, why, log: path }
+    Outcome { executions, coverage: last("cov:"), findings, unexplained, why, ..Outcome::default() }
 }
 
 #[cfg(test)]
@@ -247,30 +250,27 @@ mod tests {
     fn the_log_has_executions_coverage_and_the_reason() {
         let log = "#2\tINITED cov: 10 ft: 11 corp: 1/1b\n#4096\tNEW    cov: 120 ft: 130 corp: 3/9b lim: 4\n\
                    Done 5000 runs in 2 second(s)\nstat::number_of_executed_units: 5000\n";
-        let good = outcome(log, Vec::new(), true, PathBuf::from("log"));
+        let good = outcome(log, Vec::new(), true);
         assert_eq!((good.executions, good.coverage), (Some(5000), Some(120)));
         assert_eq!(good.line("csv"), "fuzz csv: 5000 executions, coverage 120, 0 findings");
 
         let crash = "#7\tNEW cov: 12 ft: 1\n\nthread '<unnamed>' panicked at src/x.rs:1:2:\nno row\nstack\n\
                      ==1== ERROR: libFuzzer: deadly signal\n";
-        let bad = outcome(crash, vec![PathBuf::from("crash-1")], false, PathBuf::from("log"));
+        let (log, program) = (PathBuf::from("log"), PathBuf::from("csv"));
+        let bad = Outcome { log, program, ..outcome(crash, vec![PathBuf::from("crash-1")], false) };
         assert_eq!((bad.executions, bad.coverage), (Some(7), Some(12)));
         assert_eq!(
             bad.line("csv"),
             "fuzz csv: 7 executions, coverage 12, 1 findings\n  kept: crash-1\n  \
-             why: thread '<unnamed>' panicked at src/x.rs:1:2: no row\n  log: log"
+             reproduce: csv crash-1\n  why: thread '<unnamed>' panicked at src/x.rs:1:2: no row\n  log: log"
         );
-        let oom =
-            outcome("==9== ERROR: libFuzzer: out-of-memory (malloc(99))\n", Vec::new(), false, "l".into());
+        let oom = outcome("==9== ERROR: libFuzzer: out-of-memory (malloc(99))\n", Vec::new(), false);
         assert!(
             oom.unexplained
                 && oom.line("x").contains("left no input")
                 && oom.line("x").contains("out-of-memory")
         );
-        assert_eq!(
-            outcome("", Vec::new(), true, "l".into()).line("x"),
-            "fuzz x: ? executions, coverage ?, 0 findings"
-        );
+        assert_eq!(outcome("", Vec::new(), true).line("x"), "fuzz x: ? executions, coverage ?, 0 findings");
     }
 
     #[test]
