@@ -39,7 +39,7 @@ pub use crate::jit::{
 };
 use crate::{
     graph::Field,
-    kernel::{chunked, transpose::CACHE_LINE, whole_series::WholeSeriesDef},
+    kernel::whole_series::WholeSeriesDef,
     plan::{ExecPlan, batched_kernel, relaxed_kernel, single_kernel},
 };
 
@@ -90,14 +90,6 @@ impl<'a> Series<'a> {
 pub const LANES: usize = 8;
 /// Fewer series than this are faster one by one.
 const MIN_BATCH: usize = 3;
-/// Relaxed floating point: bars of a block at least and at most, and bytes that its buffers may take. Chunks should be long,
-/// and values between steps should stay in L2.
-const RELAXED_BLOCK_BARS: (usize, usize) = (2048, 16384);
-const RELAXED_BLOCK_BYTES: usize = 768 << 10;
-/// A relaxed block is this many times as long as the warm-up of its chunks.
-const RELAXED_BLOCK_WARMUPS: usize = 24;
-/// Bars of a cache line of one series.
-const LINE_BARS: usize = CACHE_LINE / size_of::<f64>();
 /// Results of so many bytes do not fit a cache: with normal stores each line would be read before it is written.
 const NONTEMPORAL_BYTES: usize = 16 << 20;
 
@@ -187,12 +179,7 @@ fn run_one(plan: &ExecPlan, series: &Series<'_>, columns: &mut Columns<'_>, opti
     let bars = series.len(plan);
     let nontemporal_stores = nontemporal_stores(options, bars * columns.len());
     let relaxed_fp = options.relaxed_fp && plan.has_recurrences();
-    let chunked = tile::has_chunked_kernels(plan, ExecOptions { relaxed_fp, ..options });
-    let block = options.block.or(chunked.then(|| relaxed_block(plan)));
-    // Prefix scans go by cache lines of bars.
-    let whole_lines = |bars: usize| bars.checked_next_multiple_of(LINE_BARS).unwrap_or(bars);
-    let block = block.map(|bars| if relaxed_fp { whole_lines(bars) } else { bars });
-    let options = ExecOptions { nontemporal_stores, block, relaxed_fp, ..options };
+    let options = ExecOptions { nontemporal_stores, relaxed_fp, ..options };
     let batched = !relaxed_fp && options.batched.unwrap_or_else(|| plan.prefers_batched());
     let split =
         if batched { time_parallel::convergence(plan).and_then(|c| TimeSplit::new(bars, c)) } else { None };
@@ -207,15 +194,6 @@ fn run_one(plan: &ExecPlan, series: &Series<'_>, columns: &mut Columns<'_>, opti
     let mut tile = Tile::<1>::new(plan, kernel, options, Some(bars));
     tile.run_single(plan, series, columns);
     tile.recycle();
-}
-
-/// Bars of a block whose recurrences are chunked: each chunk should be much longer than its warm-up. By the plan alone: chunks
-/// of a short series begin where those of a longer one do.
-fn relaxed_block(plan: &ExecPlan) -> usize {
-    let (min, max) = RELAXED_BLOCK_BARS;
-    let warmup = plan.steps.iter().map(|step| chunked::warmup(&step.op)).max().unwrap_or(0);
-    let budget = RELAXED_BLOCK_BYTES / size_of::<f64>() / plan.buffers.max(1);
-    warmup.saturating_mul(RELAXED_BLOCK_WARMUPS).min(budget).clamp(min, max)
 }
 
 /// Computes a plan for many series; one vector of columns per series.

@@ -9,7 +9,7 @@ use crate::{
     },
     jit::{JitArgs, JitProgram, Segment},
     kernel::{
-        Kernel, Row, Simd,
+        Kernel, Row, Simd, chunked,
         transpose::{CACHE_LINE, StoreMode},
     },
     plan::{BufferSlot, ExecPlan, Step},
@@ -20,6 +20,12 @@ use crate::{
 const BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
 /// A block is this many times as long where the plan is one loop and needs no buffers.
 const SINGLE_LOOP_BLOCKS: usize = 4;
+/// Relaxed floating point: bars of a block at least and at most, and bytes that its buffers may take. Chunks should be long,
+/// and values between steps should stay in L2.
+const RELAXED_BLOCK_BARS: (usize, usize) = (2048, 16384);
+const RELAXED_BLOCK_BYTES: usize = 768 << 10;
+/// A relaxed block is this many times as long as the warm-up of its chunks.
+const RELAXED_BLOCK_WARMUPS: usize = 24;
 
 /// Kernels and buffers of `L` series.
 pub(super) struct Tile<const L: usize> {
@@ -60,8 +66,15 @@ impl<const L: usize> Tile<L> {
         // One loop, or one step: there are no values between steps.
         let single_loop = plan.steps.len() == 1 || jit.as_ref().is_some_and(|p| p.is_single_loop());
         let times = if L == 1 && in_place && single_loop { SINGLE_LOOP_BLOCKS } else { 1 };
-        let usual = times * bytes / size_of::<Row<L>>();
-        let block = options.block.unwrap_or(usual).max(1);
+        // Recurrences that kernels compute in chunks.
+        let chunked = relaxed_fp && any_kernel(plan, jit.as_deref(), Step::is_chunkable);
+        let usual = if chunked { relaxed_block(plan) } else { times * bytes / size_of::<Row<L>>() };
+        let line = CACHE_LINE / size_of::<Row<L>>();
+        let block = match options.block.unwrap_or(usual).max(1) {
+            // Prefix scans go by cache lines of bars.
+            bars if relaxed_fp => bars.checked_next_multiple_of(line).unwrap_or(bars),
+            bars => bars,
+        };
         let mut history = vec![0; plan.buffers];
         for slot in plan.slots() {
             if let Some(h) = history.get_mut(slot.buffer) {
@@ -73,10 +86,10 @@ impl<const L: usize> Tile<L> {
             false => vec![Location::Buffer; plan.buffers],
         };
         // Blocks are aligned to cache lines.
-        history.iter_mut().for_each(|h| *h = h.next_multiple_of(CACHE_LINE / size_of::<Row<L>>()));
+        history.iter_mut().for_each(|h| *h = h.next_multiple_of(line));
         let with_history = history.iter().zip(&locations);
         let with_history = with_history.filter(|(h, at)| **h > 0 && **at == Location::Buffer).count();
-        let max_blocks = if L == 1 && has_chunked_kernels(plan, options) { 1 } else { MAX_BLOCKS };
+        let max_blocks = if chunked { 1 } else { MAX_BLOCKS };
         let blocks =
             (HISTORY_BYTES / (with_history.max(1) * block * size_of::<Row<L>>())).clamp(1, max_blocks);
         let max_bars = bars.unwrap_or(usize::MAX);
@@ -93,7 +106,6 @@ impl<const L: usize> Tile<L> {
         let poison = options.poison_buffers.then(|| Poison::new(plan, &mut buffers));
         // The first block of a single series ends as soon as every step is warmed up: only then do fused loops hold.
         let warm = plan.steps.iter().map(|s| s.start + 1).chain(jit.iter().map(|p| p.steady_from())).max();
-        let line = CACHE_LINE / size_of::<Row<L>>();
         let first_block = match L == 1 && (relaxed_fp || jit.is_some()) {
             // One line more: the first block may be shortened, so that the next begins at a cache line.
             true => (warm.unwrap_or(0) + line).next_multiple_of(line).min(block),
@@ -121,7 +133,7 @@ impl<const L: usize> Tile<L> {
             bars_done: 0,
             last_block: 0,
             jit,
-            args: JitArgs::default(),
+            args: if in_place { JitArgs::recycled() } else { JitArgs::default() },
             store_mode,
             poison,
         }
@@ -140,8 +152,9 @@ impl<const L: usize> Tile<L> {
         }
     }
 
-    /// Returns its buffers to the free list.
+    /// Returns its buffers and its argument block to the free lists.
     pub(super) fn recycle(self) {
+        self.args.recycle();
         self.buffers.buffers.into_iter().for_each(Buffer::recycle);
     }
 
@@ -195,9 +208,13 @@ pub(super) fn jit_program(plan: &ExecPlan, lanes: usize, options: ExecOptions) -
     program.filter(|program| !program.self_check.is_faulty())
 }
 
-/// Are there recurrences that kernels compute in chunks?
-pub(super) fn has_chunked_kernels(plan: &ExecPlan, options: ExecOptions) -> bool {
-    options.relaxed_fp && any_kernel(plan, jit_program(plan, 1, options).as_deref(), Step::is_chunkable)
+/// Bars of a block whose recurrences are chunked: each chunk should be much longer than its warm-up. By the plan alone: chunks
+/// of a short series begin where those of a longer one do.
+fn relaxed_block(plan: &ExecPlan) -> usize {
+    let (min, max) = RELAXED_BLOCK_BARS;
+    let warmup = plan.steps.iter().map(|step| chunked::warmup(&step.op)).max().unwrap_or(0);
+    let budget = RELAXED_BLOCK_BYTES / size_of::<f64>() / plan.buffers.max(1);
+    warmup.saturating_mul(RELAXED_BLOCK_WARMUPS).min(budget).clamp(min, max)
 }
 
 /// Where the rows of each buffer are, for a single series in place.

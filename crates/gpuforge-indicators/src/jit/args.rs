@@ -6,6 +6,8 @@
 //!   table[ARG_STREAMS..] ──► this bar of every stream; then prefetch addresses, or columns
 //! ```
 
+use std::cell::Cell;
+
 /// Bytes of a state or a spilled value: a pair of vectors.
 pub(super) const STATE_BYTES: usize = 64;
 /// Bytes of a constant: one vector.
@@ -43,7 +45,26 @@ pub(crate) struct MaskedIteration {
     pub(crate) states: Vec<StateSlot>,
 }
 
+thread_local! {
+    /// The last argument block that a tile of this thread returned: allocating its tables takes as long as a short series.
+    static FREE: Cell<JitArgs> = Cell::default();
+}
+/// Max doubles of scratch in it.
+const MAX_FREE_SCRATCH: usize = 1 << 15;
+
 impl JitArgs {
+    /// From the free list of the thread, if there is one.
+    pub(crate) fn recycled() -> JitArgs {
+        FREE.take()
+    }
+
+    /// Returns it to the free list.
+    pub(crate) fn recycle(self) {
+        if self.masked.streams.capacity() + self.saved.capacity() <= MAX_FREE_SCRATCH {
+            FREE.set(self);
+        }
+    }
+
     /// Restores what [`super::FusedLoop::save_overwritten`] saved of this many bars.
     ///
     /// # Safety

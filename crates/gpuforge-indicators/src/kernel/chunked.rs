@@ -203,7 +203,11 @@ impl<C: Recurrence> Body<1> for Chunked<C> {
     fn body(&mut self, block: &mut Block<'_, 1>) {
         let warm = block.t0 > block.start;
         let grid = ChunkGrid::new(block.nominal, self.0.warmup()).filter(|_| warm);
-        let done = grid.map_or(0, |grid| self.run_chunks(block, grid));
+        let done = match grid {
+            Some(ChunkGrid { chunks: MANY_CHUNKS, each }) => self.run_chunks::<MANY_CHUNKS>(block, each),
+            Some(ChunkGrid { each, .. }) => self.run_chunks::<FEW_CHUNKS>(block, each),
+            None => 0,
+        };
         if done == 0 {
             self.0.body(block);
         } else if done < block.t1 - block.t0 {
@@ -234,128 +238,80 @@ impl ChunkGrid {
     }
 }
 
-/// A chunk's states: where its results begin, and where they end.
-type ChunkStates = (f64, f64);
-
 impl<C: Recurrence> Chunked<C> {
     /// The bars from `from` on, sequentially.
     #[inline(always)]
     fn run_sequential(&mut self, block: &mut Block<'_, 1>, from: usize) {
-        let state = *self.0.state();
-        *self.0.state() = self.run_one(block, (from, block.t1), state);
-    }
-
-    /// Some bars, sequentially; the state after them.
-    #[inline(always)]
-    fn run_one(&self, block: &mut Block<'_, 1>, (from, to): (usize, usize), mut state: f64) -> f64 {
         let back = self.0.back();
-        let (new, old) = (block.a().range(from, to), block.a().range(from - back, to - back));
+        let (new, old) = (block.a().range(from, block.t1), block.a().range(from - back, block.t1 - back));
+        let mut state = *self.0.state();
         for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
             let (next, y) = self.0.step(state, new[0], old[0]);
             (state, out[0]) = (next, y);
         }
-        state
+        *self.0.state() = state;
     }
 
-    /// The chunks of a grid that begin in a block, as far as its bars go; how many bars were done.
+    /// Up to `N` chunks of `each` bars, as far as the block goes; how many bars were done. A block that has fewer chunks, or ends
+    /// inside one, runs as many chains in parallel: those without a chunk of their own repeat the last one, which takes no
+    /// longer, since the latency of a step decides.
     #[inline(always)]
-    fn run_chunks(&mut self, block: &mut Block<'_, 1>, ChunkGrid { chunks, each }: ChunkGrid) -> usize {
-        let bars = (block.t1 - block.t0).min(chunks * each);
+    fn run_chunks<const N: usize>(&mut self, block: &mut Block<'_, 1>, each: usize) -> usize {
+        let (a, t0, back, warmup) = (block.a(), block.t0, self.0.back(), self.0.warmup());
+        let bars = (block.t1 - t0).min(N * each);
         let (whole, rest) = (bars / each, bars % each);
-        let mut states: [ChunkStates; MANY_CHUNKS] = [(0.0, 0.0); MANY_CHUNKS];
-        let begun = *self.0.state();
-        // What a cumulative sum is before the next group of chunks.
-        let mut sum = begun;
-        let mut done = 0;
-        while done < whole {
-            let left = whole - done;
-            let (group, first) = (states.get_mut(done..).unwrap_or_default(), (done, each));
-            let run = match left {
-                MANY_CHUNKS.. => self.run_group::<MANY_CHUNKS>(block, first, (begun, &mut sum), group),
-                FEW_CHUNKS.. => self.run_group::<FEW_CHUNKS>(block, first, (begun, &mut sum), group),
-                2.. => self.run_group::<2>(block, first, (begun, &mut sum), group),
-                _ => self.run_group::<1>(block, first, (begun, &mut sum), group),
-            };
-            if run == 0 {
-                return 0;
-            }
-            done += run;
-        }
-        if rest > 0 {
-            let from = block.t0 + whole * each;
-            let began = if whole == 0 { begun } else { self.warmed_up(block.a(), from, sum) };
-            if let Some(entry) = states.get_mut(whole) {
-                *entry = (began, self.run_one(block, (from, from + rest), began));
-            }
-        }
-        let all = states.get(..whole + usize::from(rest > 0)).unwrap_or(&states);
-        // Chunks up to the first whose initial state differs from the final state of the one before.
-        let meets = |pair: &[ChunkStates]| matches!(pair, [(_, ended), (began, _)] if near(*ended, *began));
-        let good = all.windows(2).position(|pair| !meets(pair)).map_or(all.len(), |at| at + 1);
-        if let Some((_, ended)) = all.get(good.saturating_sub(1)) {
-            *self.0.state() = *ended;
-        }
-        (good * each).min(bars)
-    }
-
-    /// The state of a chunk that begins at bar `from`, after its warm-up.
-    #[inline(always)]
-    fn warmed_up(&self, a: Rows<'_, 1>, from: usize, sum: f64) -> f64 {
-        let warmup = self.0.warmup();
-        let begin = self.0.begin(a, from - warmup, sum);
-        a.range(from - warmup, from).iter().fold(begin, |state, x| self.0.step(state, x[0], 0.0).0)
-    }
-
-    /// `N` chunks from number `at` on, whose loop-carried chains run in parallel; how many were done.
-    #[inline(always)]
-    fn run_group<const N: usize>(
-        &self,
-        block: &mut Block<'_, 1>,
-        (at, each): (usize, usize),
-        (begun, sum): (f64, &mut f64),
-        states: &mut [ChunkStates],
-    ) -> usize {
-        let (a, t0, back, warmup) = (block.a(), block.t0 + at * each, self.0.back(), self.0.warmup());
-        let first = |p: usize| t0 + p * each;
-        let mut state = [begun; N];
-        for p in 0..N {
-            if at + p > 0 {
-                state[p] = self.0.begin(a, first(p) - warmup, *sum);
-            }
-            if C::CUMULATIVE {
-                *sum += reassociated_sum(a.range(first(p), first(p + 1)));
-            }
-        }
-        // The first chunk of a block has its state and may have no bars before it: what its warm-up computes is discarded.
-        let before = if at > 0 { warmup } else { 0 };
-        let new = a.range(t0 - before, first(N)).as_flattened();
-        let old = a.range(t0 - back, first(N) - back).as_flattened();
-        let out = block.out(t0).as_flattened_mut();
-        if [new.len(), old.len(), out.len().min(N * each)] != [N * each + before, N * each, N * each]
-            || warmup >= each
-        {
+        let chunks = whole + usize::from(rest > 0);
+        let new = a.range(t0, t0 + bars).as_flattened();
+        let old = a.range(t0 - back, t0 + bars - back).as_flattened();
+        if chunks < 2 || warmup >= each {
             return 0;
         }
-        let warmup_begins: [usize; N] = std::array::from_fn(|p| (p * each + before).saturating_sub(warmup));
-        for i in 0..warmup {
+        let first = |p: usize| t0 + p * each;
+        let begun = *self.0.state();
+        let mut state = [begun; N];
+        let mut sum = begun;
+        for p in 1..N {
+            if C::CUMULATIVE && p < chunks {
+                sum += reassociated_sum(a.range(first(p - 1), first(p)));
+            }
+            state[p] = if p < chunks { self.0.begin(a, first(p) - warmup, sum) } else { state[p - 1] };
+        }
+        let out = block.out(t0).as_flattened_mut();
+        if [new.len(), old.len(), out.len().min(bars)] != [bars; 3] {
+            return 0;
+        }
+        let offsets = |chunks: usize| -> [usize; N] { std::array::from_fn(|p| p.min(chunks - 1) * each) };
+        // The first chunk needs no warm-up; what it computes meanwhile is discarded.
+        let before = offsets(chunks).map(|offset| offset.saturating_sub(each));
+        for i in each - warmup..each {
             for p in 0..N {
-                state[p] = self.0.step(state[p], element(new, warmup_begins[p] + i), 0.0).0;
+                state[p] = self.0.step(state[p], element(new, before[p] + i), 0.0).0;
             }
         }
-        if at == 0 {
-            state[0] = begun;
-        }
+        state[0] = begun;
         let began = state;
-        for i in 0..each {
-            for p in 0..N {
-                let (new, old) = (element(new, p * each + before + i), element(old, p * each + i));
-                let (next, y) = self.0.step(state[p], new, old);
-                state[p] = next;
-                put(out, p * each + i, y);
+        let mut run = |state: &mut [f64; N], offsets: [usize; N], bars: std::ops::Range<usize>| {
+            for i in bars {
+                for p in 0..N {
+                    let at = offsets[p] + i;
+                    let (next, y) = self.0.step(state[p], element(new, at), element(old, at));
+                    state[p] = next;
+                    put(out, at, y);
+                }
             }
+        };
+        run(&mut state, offsets(chunks), 0..if rest > 0 { rest } else { each });
+        if rest > 0 {
+            // The last chunk has ended; its chain repeats the one before.
+            let ended = state[whole];
+            (whole..N).for_each(|p| state[p] = state[whole - 1]);
+            run(&mut state, offsets(whole), rest..each);
+            state[whole] = ended;
         }
-        states.iter_mut().zip(began.into_iter().zip(state)).for_each(|(to, both)| *to = both);
-        N
+        // Chunks up to the first whose initial state differs from the final state of the one before.
+        let good = (1..chunks).find(|p| !near(state[p - 1], began[*p])).unwrap_or(chunks);
+        *self.0.state() = state[good - 1];
+        (good * each).min(bars)
     }
 }
 
