@@ -30,7 +30,6 @@ SELECTED = {
     "SUM": "sum(30)",
     "TRIX": "trix(30)",
     "MACD": "macd(12,26,9)",
-    "BBANDS": "bbands(5,2,2)",
     "AD": "ad",
     "ADOSC": "adosc(3,10)",
 }
