@@ -56,7 +56,7 @@ const FUNCTIONS: [Function; 16] = [
     f("ATR", 1, "14", "high, low, close", "14"),
     f("ADX", 1, "14", "high, low, close", "14"),
     f("CCI", 1, "14", "high, low, close", "14"),
-    f("STOCH", 2, "5 3 3", "high, low, close", "5, 3, TA_MAType_SMA, 3, TA_MAType_SMA"),
+    f("STOCH", 2, "5 3 0 3 0", "high, low, close", "5, 3, TA_MAType_SMA, 3, TA_MAType_SMA"),
     f("WILLR", 1, "14", "high, low, close", "14"),
     f("OBV", 1, "", "close, volume", ""),
     f("MFI", 1, "14", "high, low, close, volume", "14"),
