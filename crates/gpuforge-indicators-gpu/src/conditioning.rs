@@ -155,6 +155,8 @@ pub struct Conditioning {
     pub fraction: bool,
     /// Is it a sum of rounded fractions, so that equal values are rounded differently?
     pub blurred: bool,
+    /// Is it a rolling moment, so that equal windows are rounded differently?
+    pub rolling: bool,
     /// Does it vary on a trend, as volumes do, though it has no level?
     pub varies: bool,
     /// Does it begin with another constant, which averages forget slowly?
@@ -193,6 +195,7 @@ const EXACT: Conditioning = Conditioning {
     vanishes: false,
     fraction: false,
     blurred: false,
+    rolling: false,
     varies: false,
     settles: false,
     constant: false,
@@ -277,6 +280,7 @@ impl Conditioning {
             mixed: self.mixed || other.mixed,
             fraction: self.fraction || other.fraction,
             blurred: self.blurred || other.blurred,
+            rolling: self.rolling || other.rolling,
             varies: self.varies || other.varies,
             settles: self.settles || other.settles,
             constant: false,

@@ -94,6 +94,7 @@ pub(super) fn sum(a: Conditioning, b: Conditioning, sign: f64) -> Conditioning {
         vanishes,
         fraction: a.fraction || b.fraction,
         blurred: a.blurred || b.blurred || (sign > 0.0 && a.fraction && b.fraction),
+        rolling: a.rolling || b.rolling,
         varies: a.varies || b.varies,
         settles: a.settles || b.settles,
         constant: a.constant && b.constant,
@@ -274,7 +275,7 @@ pub(super) fn decision(a: Conditioning, b: Conditioning) -> Conditioning {
     let found = COUNT.with(&[a, b]);
     let comparable = a.walk.size.min(b.walk.size) > TINY * a.walk.size.max(b.walk.size);
     let same = a.fields == b.fields && a.fields != 0 && comparable;
-    let ties = same && (a.blurred || b.blurred);
+    let ties = same && (a.blurred || b.blurred || (a.rolling && b.rolling));
     let close = apart.walk.error > LIMIT * apart.walk.size;
     if apart.is_noise() || ties || close { found.refuse(DECISION) } else { found }
 }
@@ -358,7 +359,9 @@ pub(super) fn unary(f: UnaryOp, x: Conditioning, power: bool) -> Conditioning {
             // The functions of small arguments are less precise.
             let small =
                 |b: Bound| if b.size < 0.1 { Bound { error: b.error + 400.0 * b.size, ..b } } else { b };
-            Conditioning { trend: small(x.trend), walk: small(x.walk), ..free }.rounded()
+            // Of a price it is next to a right angle at every bar: neighbours are told apart by rounding.
+            let blurred = x.blurred || x.has_level();
+            Conditioning { trend: small(x.trend), walk: small(x.walk), blurred, ..free }.rounded()
         }
         // Rounded to 1, however small the argument is.
         UnaryOp::Tanh => {

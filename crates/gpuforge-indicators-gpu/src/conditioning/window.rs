@@ -88,6 +88,8 @@ pub(super) fn deviation(x: Conditioning, n: usize, power: i32) -> Conditioning {
         side: None,
         steady: 0,
         whole: false,
+        // Equal windows are rounded by what was before them.
+        rolling: true,
         vanishes: x.vanishes || !x.has_level(),
         degree: x.degree * f64::from(power),
         nonnegative: true,
@@ -130,7 +132,7 @@ pub(super) fn slope(x: Conditioning, n: f64) -> Conditioning {
 pub(super) fn ranked(x: Conditioning) -> Conditioning {
     let found = COUNT.with(&[x]);
     // Whole numbers, or rounded once: equal values stay equal.
-    let ties = if x.has_level() { x.blurred } else { !x.is_exact() && x.walk.relative() > 1.01 };
+    let ties = x.blurred || x.rolling || (!x.has_level() && !x.is_exact() && x.walk.relative() > 1.01);
     let close = x.has_level() && x.walk.error > LIMIT * PEAK * x.step;
     if x.is_noise() || ties || close { found.refuse(DECISION) } else { found }
 }
