@@ -90,7 +90,7 @@ impl<const L: usize> Tile<L> {
     /// As for [`JitProgram::run`].
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
     unsafe fn run_iterations(&mut self, program: &JitProgram, fused: &FusedLoop, bars: usize) -> bool {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises what `run` needs for `bars`: saving and restoring touch the same bars of the same streams.
         unsafe {
             fused.save_overwritten(&mut self.args, bars);
             program.run(fused, &mut self.args, bars, L, self.store_mode);
@@ -109,7 +109,7 @@ impl<const L: usize> Tile<L> {
     /// As for [`JitProgram::run`].
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
     unsafe fn run_masked(&mut self, program: &JitProgram, fused: &FusedLoop, bars: usize) -> bool {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises a valid pointer for every stream, from as far back as the loop reads it to `bars` bars on.
         unsafe { program.run_masked(fused, &mut self.args, bars) };
         finite(&self.args.masked.states)
     }

@@ -27,7 +27,7 @@ impl JitProgram {
         masked.mask = StateSlot(std::array::from_fn(|at| f64::from_bits(bits(at))));
         masked.streams.clear();
         for ((_, back, _), from) in fused.streams.iter().zip(table.iter().skip(ARG_STREAMS)) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises that every stream can be read from `back` bars before its pointer to `bars` after it.
             let from = unsafe { std::slice::from_raw_parts(from.wrapping_sub(*back), back + bars) };
             masked.streams.extend_from_slice(from);
             masked.streams.resize(masked.streams.len() + ITERATION_BARS - bars, 0.0);
@@ -60,7 +60,7 @@ impl JitArgs {
         for ((_, back, written), to) in fused.streams.iter().zip(self.table.iter().skip(ARG_STREAMS)) {
             let from = self.masked.streams.get(first + back..first + back + bars.min(ITERATION_BARS));
             if let Some(from) = from.filter(|_| *written) {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises a valid pointer for `bars` bars, at least `from.len()`, that nothing else accesses.
                 unsafe { std::slice::from_raw_parts_mut(*to, from.len()) }.copy_from_slice(from);
             }
             first += back + ITERATION_BARS;

@@ -3,6 +3,7 @@
 //! TA-Lib's conventions are kept: leading NaN bars are not history, integer outputs are `int32` with zeros before the first
 //! value, and errors are TA-Lib's.
 
+mod moving_average;
 mod precision;
 mod stream;
 mod table;
@@ -12,11 +13,12 @@ mod variable;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use gpuforge::indicators::{
-    catalogue::{self, Indicator, Param, int},
+    catalogue::{self, Indicator, Param},
     exec::{self, Columns, ExecOptions, Series},
     graph::Field,
-    select::{self, Instance, Selection, Selector},
+    select::{self, Instance, Selection},
 };
+use moving_average::{MA_DOC, MA_PARAMS, moving_average};
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use precision::Precision;
 pub(crate) use precision::{talib_precision, talib_set_precision};
@@ -61,31 +63,9 @@ struct BoundFunction {
 enum Computation {
     /// A catalogue indicator.
     Indicator(&'static Indicator),
-    /// The moving average selected by its second parameter: one of [`MOVING_AVERAGES`].
+    /// The moving average selected by its second parameter.
     MovingAverage,
 }
-
-/// Moving averages by TA-Lib's `MA_Type`, with `{n}` for the period. With period 1 all are the identity.
-const MOVING_AVERAGES: [&str; 16] = [
-    "sma({n})",
-    "ema({n})",
-    "wma({n})",
-    "dema({n})",
-    "tema({n})",
-    "trima({n})",
-    "kama({n})",
-    "mama(0.5, 0.05).mama",
-    "t3({n}, 0.7)",
-    "hma({n})",
-    "close",
-    "sma({n})",
-    "zlema({n})",
-    "rma({n})",
-    "vidya({n}, {m})",
-    "alma({n})",
-];
-const MA_PARAMS: [Param; 2] = [int("period", 30, 1, 100_000), int("ma_type", 0, 0, 15)];
-const MA_DOC: &str = "The moving average that `matype` names.";
 
 /// Kind of an output.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -372,13 +352,6 @@ fn first_valid_bar(slices: &[&[f64]]) -> Option<usize> {
 /// NaN fill of `bars` values from `start` on: the unstable period.
 fn fill_nan(column: &mut [f64], start: usize, bars: usize) {
     column.iter_mut().skip(start).take(bars).for_each(|x| *x = f64::NAN);
-}
-
-/// A moving average by TA-Lib's `MA_Type`.
-fn moving_average(n: usize, kind: usize) -> Selection {
-    let text = MOVING_AVERAGES.get(kind).filter(|_| n > 1).copied().unwrap_or("close");
-    let text = text.replace("{n}", &n.to_string()).replace("{m}", &((3 * n + 2) / 4).to_string());
-    select::plan(&Selector::new().select(&text).unwrap_or_default())
 }
 
 /// One array, or a tuple of arrays.
