@@ -52,8 +52,10 @@ pub enum Response {
     },
     /// Holds its first input, decided by a mask.
     Held,
-    /// Counts, masks and ranks, decided by comparing its inputs.
+    /// Counts and masks, decided by comparing its inputs.
     Count,
+    /// Ranks of its inputs within a window, which must have no error: rounding would break ties.
+    Ranks,
     /// Quotient of smoothed changes of its first input.
     Oscillator,
     /// Smooths its first input, which has no level.
@@ -123,7 +125,7 @@ pub fn window_of(name: &str) -> Option<&'static WindowedStateMachine> {
 /// Machines whose state is a window: jobs of the rolling kernels ([`crate::rolling`]).
 pub const ROLLING: [(&str, Response); 6] = [
     ("median deviation", Response::Deviation),
-    ("spearman", Response::Count),
+    ("spearman", Response::Ranks),
     ("projection", Selected { values: 2 }),
     ("volume profile", Selected { values: 3 }),
     ("rolling vwap", Response::Average),

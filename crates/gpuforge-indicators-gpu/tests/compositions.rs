@@ -156,6 +156,12 @@ fn errors(got: &[f64], want: &[f64]) -> (f64, usize) {
     all.fold((0.0, 0), |(worst, over), e| (e.max(worst), over + usize::from(e > TYPICAL_ERROR)))
 }
 
+/// Seed of the compositions; `GPUFORGE_COMPOSITION_SEED` tries others.
+fn seed() -> u64 {
+    let given = std::env::var("GPUFORGE_COMPOSITION_SEED").ok();
+    given.map_or(20, |text| text.parse().expect("GPUFORGE_COMPOSITION_SEED is a whole number"))
+}
+
 #[test]
 fn random_compositions_are_within_the_tolerance_or_refused() {
     let Some(runner) = runner() else { return };
@@ -169,7 +175,7 @@ fn random_compositions_are_within_the_tolerance_or_refused() {
         in_ticks(common::monotone(700, -0.5), 0.25),
         in_ticks(common::uneven(700, 0.25), 0.25),
     ];
-    let (texts, wanted) = compositions(20, 150);
+    let (texts, wanted) = compositions(seed(), 150);
     let (graph, values, columns) = select::graph(&wanted);
     let placed = placement::place_columns(&graph, &values, &columns);
     let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();

@@ -200,7 +200,8 @@ pub(super) fn machine(name: &str, params: &[f64], inputs: &[Conditioning], port:
         Some(Response::Residual) => sum(first, input(1), -1.0),
         Some(Response::Selected { values }) if port < values => decided(all.decoded()),
         Some(Response::Held) => first.with(inputs),
-        Some(Response::Count | Response::Trailing | Response::Selected { .. }) => {
+        Some(Response::Ranks) if !inputs.iter().all(Conditioning::is_exact) => COUNT.refuse(DECISION),
+        Some(Response::Ranks | Response::Count | Response::Trailing | Response::Selected { .. }) => {
             decided(Conditioning { nonnegative: false, ..COUNT }.with(inputs))
         }
         Some(Response::Oscillator) => {
