@@ -71,7 +71,7 @@ impl JitStatus {
                 JitSwitch::On => "on",
                 JitSwitch::Require => "require",
             },
-            simd: format!("{:?}", options.simd),
+            simd: options.simd.name().to_owned(),
             selection: SELECTION,
             loops: stats.loops,
             code_bytes: stats.code_bytes,
