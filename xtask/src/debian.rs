@@ -69,7 +69,8 @@ pub(crate) fn ensure(needed: &[Needed], no_install: bool) -> Result<(), String> 
     Ok(())
 }
 
-fn install(packages: &[&str], sudo: bool) -> Result<()> {
+/// Installs packages, perhaps through `sudo -n`.
+pub(crate) fn install(packages: &[&str], sudo: bool) -> Result<()> {
     let apt = |args: &[&str]| {
         let mut command = if sudo { Command::new("sudo") } else { Command::new("apt-get") };
         if sudo {

@@ -1,12 +1,11 @@
 //! Software Vulkan driver (lavapipe) for tests: found in the ICD directories, or installed by apt-get where allowed.
 
-use crate::sh;
+use crate::{debian, sh};
 use anyhow::Result;
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 /// ICD directories of the Vulkan loader on Linux.
@@ -18,9 +17,6 @@ const SOFTWARE: [&str; 3] = ["lvp", "lavapipe", "swiftshader"];
 
 /// Variables that replace the ICD directories; the loader reads nothing else when one is set.
 const OVERRIDES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
-
-/// Deadline of an installation; a mirror that does not answer must not block the tests.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// Inputs of the decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,19 +105,7 @@ pub(crate) fn facts(no_install: Option<&'static str>) -> VulkanFacts {
 
 /// Installs Debian's package of Mesa's Vulkan drivers (it brings the loader along).
 pub(crate) fn install(sudo: bool) -> Result<()> {
-    let apt = |args: &[&str]| {
-        let mut command = if sudo { Command::new("sudo") } else { Command::new("apt-get") };
-        if sudo {
-            command.args(["-n", "apt-get"]);
-        }
-        command
-            .args(["-qq", "-o", "DPkg::Lock::Timeout=60"])
-            .args(args)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        sh::run_within(&mut command, LIMIT)
-    };
-    apt(&["update"])?;
-    apt(&["install", "-y", "--no-install-recommends", "mesa-vulkan-drivers"])
+    debian::install(&["mesa-vulkan-drivers"], sudo)
 }
 
 fn json_files(directory: &Path) -> Vec<PathBuf> {
