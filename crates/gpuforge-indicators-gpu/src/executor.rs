@@ -19,6 +19,7 @@ mod rates_file;
 pub mod regret;
 mod spill;
 mod summary;
+mod verify;
 mod workload;
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
@@ -37,6 +38,7 @@ pub use summary::{CpuGpuCounts, CpuGpuSeconds, ExecSummary};
 use crate::{
     cost_model::{self, Correction, DeviceChoice, DeviceRates, GpuPrediction, GpuWorkload},
     gpu_executor::{GpuExecError, GpuExecSettings, GpuExecutor},
+    placement::ColumnPlacement,
 };
 
 /// Why a selection cannot be computed where the user asked for it.
@@ -78,6 +80,8 @@ pub struct HybridExecutor<'r> {
     /// The lowered graph, with the longest series that it was lowered for.
     gpu: Option<(usize, GpuExecutor)>,
     compiled: HashSet<u64>,
+    /// Were the device columns verified on a sample?
+    verified: bool,
     rates: Option<DeviceRates>,
     /// Seconds per bar on the CPU.
     cpu_per_bar: Option<f64>,
@@ -102,6 +106,7 @@ impl<'r> HybridExecutor<'r> {
             disabled: None,
             gpu: None,
             compiled: HashSet::new(),
+            verified: false,
             rates: access.rates,
             cpu_per_bar: access.cpu_per_bar,
             cpu_correction: Correction::default(),
@@ -118,6 +123,11 @@ impl<'r> HybridExecutor<'r> {
     /// What ran where so far.
     pub fn summary(&self) -> &ExecSummary {
         &self.summary
+    }
+
+    /// Where each column runs if a device is used, and why not there; after a run, with what was measured.
+    pub fn placements(&mut self) -> &[ColumnPlacement] {
+        &self.partition().placed
     }
 
     /// Columns of each series, as [`exec::run`] returns them. Never fails: what a device cannot do, the CPU does.
@@ -225,6 +235,19 @@ impl<'r> HybridExecutor<'r> {
         Some(workload::of(gpu.programs(), &settings, bars, &self.compiled))
     }
 
+    /// As [`HybridExecutor::workload`], after columns that a sample shows to be inexact have moved to the CPU.
+    fn verified_workload(
+        &mut self,
+        series: &[Series<'_>],
+        finite: &[bool],
+        bars: &[usize],
+    ) -> Option<GpuWorkload> {
+        let workload = self.workload(bars);
+        let finite: Vec<Series<'_>> =
+            series.iter().zip(finite).filter(|(_, finite)| **finite).map(|(s, _)| *s).collect();
+        if self.verify(&finite) { self.workload(bars) } else { workload }
+    }
+
     /// Opens the device, once.
     fn open(&mut self) -> Result<(), String> {
         if self.opened.is_some() {
@@ -270,9 +293,12 @@ impl<'r> HybridExecutor<'r> {
             self.disable_device(why);
             return None;
         }
-        let workload = self.workload(bars);
         let plan = &self.request.selection.plan;
         let finite: Vec<bool> = series.iter().map(|s| fits_f32(s, plan)).collect();
+        let workload = self.verified_workload(series, &finite, bars);
+        if !self.partition().has_device_columns() {
+            return None;
+        }
         let options = self.options;
         let (partition, opened) = (self.partition.as_ref()?, self.opened.as_ref()?);
         let Some((_, gpu)) = &self.gpu else {

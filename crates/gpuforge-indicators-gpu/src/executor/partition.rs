@@ -24,12 +24,29 @@ impl GraphPartition {
     pub(super) fn of(wanted: &[SelectItem]) -> GraphPartition {
         let (graph, values, columns) = select::graph(wanted);
         let placed = placement::place_columns(&graph, &values, &columns);
-        let on_device: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
+        let mut partition = GraphPartition { graph, values, placed, on_device: Vec::new(), cpu_plan: None };
+        partition.split();
+        partition
+    }
+
+    /// Splits the columns as they are placed.
+    fn split(&mut self) {
+        self.on_device = self.placed.iter().map(|p| p.on_device).collect();
         let cpu: Vec<usize> =
-            on_device.iter().enumerate().filter(|(_, on)| !**on).map(|(at, _)| at).collect();
-        let vals: Vec<ValueId> = cpu.iter().filter_map(|at| values.get(*at).copied()).collect();
-        let cpu_plan = (!cpu.is_empty()).then(|| (ExecPlan::new(&graph, &vals), cpu));
-        GraphPartition { graph, values, placed, on_device, cpu_plan }
+            self.on_device.iter().enumerate().filter(|(_, on)| !**on).map(|(at, _)| at).collect();
+        let values: Vec<ValueId> = cpu.iter().filter_map(|at| self.values.get(*at).copied()).collect();
+        self.cpu_plan = (!cpu.is_empty()).then(|| (ExecPlan::new(&self.graph, &values), cpu));
+    }
+
+    /// Moves device columns to the CPU that were measured to be beyond the tolerance.
+    pub(super) fn move_to_cpu(&mut self, columns: impl Iterator<Item = usize>) {
+        for column in columns {
+            if let Some(placed) = self.placed.get_mut(column) {
+                placed.on_device = false;
+                placed.reason = Some(placement::MEASURED);
+            }
+        }
+        self.split();
     }
 
     pub(super) fn has_device_columns(&self) -> bool {

@@ -117,7 +117,7 @@ impl HybridExecutor<'_> {
             self.disable_device(why.clone());
             return Err(on_cpu(&why));
         }
-        let workload = self.workload(&[bars]);
+        let workload = self.verified_workload(&[one], &[true], &[bars]);
         let options = self.options;
         let (Some(partition), Some(opened), Some((_, gpu))) = (&self.partition, &self.opened, &self.gpu)
         else {

@@ -90,6 +90,11 @@ impl ExecSummary {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
         };
+        self.record_events(stats);
+    }
+
+    /// Adds failures of the device, and how they were handled.
+    pub(super) fn record_events(&mut self, stats: &GpuExecStats) {
         self.events.extend(stats.events.iter().map(|e| format!("{} ({})", e.error, e.step.as_str())));
     }
 }
