@@ -379,7 +379,8 @@ impl Body<1> for ChunkedWeightedSum {
                 }
                 for p in 0..FEW_CHUNKS {
                     let (new, old) = (element(new, p * period + i), element(old, p * period + i));
-                    put(out, p * period + i, sums[p].step([new], [old])[0]);
+                    let [sum] = sums[p].step([new], [old]);
+                    put(out, p * period + i, self.0.divisor.map_or(sum, |divisor| sum / divisor));
                 }
             }
             let [.., last] = sums;

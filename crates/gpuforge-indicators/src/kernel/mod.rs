@@ -6,6 +6,7 @@
 //! | `rolling_sum.rs` | rolling sums, linear weights, FIR |
 //! | `min_max.rs` | rolling min, max, arg-min, arg-max |
 //! | `moment.rs` | rolling variance, co-moments, mean deviation, central moments |
+//! | `pair.rs`, `paired_weighted_sum.rs`, `moment/paired_variance.rs` | two bars to a register along time (relaxed) |
 //! | `rank.rs` | rolling order statistics and rank |
 //! | `recurrence.rs`, `chunked.rs` | EMA, Wilder, linear recurrence, cumulative sum; the same in chunks (relaxed) |
 //! | `state_machine.rs`, `value.rs`, `trace.rs` | state machines, and the traces of their steps for the JIT |
@@ -21,6 +22,10 @@ pub(crate) mod chunked;
 pub(crate) mod math;
 pub(crate) mod min_max;
 pub(crate) mod moment;
+#[cfg(any(target_arch = "aarch64", test))]
+pub(crate) mod pair;
+#[cfg(any(target_arch = "aarch64", test))]
+pub(crate) mod paired_weighted_sum;
 pub(crate) mod pointwise;
 pub(crate) mod rank;
 pub(crate) mod recurrence;

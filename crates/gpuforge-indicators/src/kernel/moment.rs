@@ -13,10 +13,14 @@
 
 mod central_moment;
 mod mean_deviation;
+#[cfg(any(target_arch = "aarch64", test))]
+mod paired_variance;
 mod time_moment;
 
 pub(crate) use central_moment::RollingCentralMoment;
 pub(crate) use mean_deviation::RollingMeanDeviation;
+#[cfg(any(target_arch = "aarch64", test))]
+pub(crate) use paired_variance::PairedVariance;
 pub(crate) use time_moment::RollingTimeMoment;
 
 use super::{Block, Body, Row, row};
@@ -195,10 +199,12 @@ impl LaneMean {
     }
 }
 
-/// Population variance.
+/// Population variance, or the standard deviation.
 #[derive(Clone)]
 pub(crate) struct RollingVariance<const L: usize> {
     pub(crate) n: usize,
+    /// Is the result the square root?
+    pub(crate) root: bool,
     pub(crate) state: Moments<L>,
 }
 
@@ -207,12 +213,12 @@ impl<const L: usize> Body<L> for RollingVariance<L> {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let share = 1.0 / self.n as f64;
         // Rounding may leave a small negative value.
-        rolling_moments::<L, false>(
-            block,
-            self.n,
-            &mut self.state,
-            move |c| if c < 0.0 { 0.0 } else { c * share },
-        );
+        let variance = move |c: f64| if c < 0.0 { 0.0 } else { c * share };
+        if self.root {
+            rolling_moments::<L, false>(block, self.n, &mut self.state, move |c| variance(c).sqrt());
+        } else {
+            rolling_moments::<L, false>(block, self.n, &mut self.state, variance);
+        }
     }
 }
 

@@ -120,10 +120,14 @@ impl<const L: usize> Body<L> for RollingSumFrom<L> {
     }
 }
 
-/// Sum of the last `n` with linear weights 1..=n.
+/// Windows after which a linearly weighted sum is recomputed.
+pub(super) const RECOMPUTE_WINDOWS: usize = 8;
+
+/// Sum of the last `n` with linear weights 1..=n, divided by a constant where there is one.
 #[derive(Clone)]
 pub(crate) struct LinearWeightedSum<const L: usize> {
     pub(crate) n: usize,
+    pub(crate) divisor: Option<f64>,
     pub(crate) plain: Row<L>,
     pub(crate) weighted: Row<L>,
     pub(crate) leaving: Row<L>,
@@ -134,7 +138,7 @@ impl<const L: usize> LinearWeightedSum<L> {
     /// accumulates in the weighted one: without it the error grows faster than linearly.
     #[inline(always)]
     pub(super) fn recompute_period(&self) -> usize {
-        8 * self.n
+        RECOMPUTE_WINDOWS * self.n
     }
 
     /// Recomputes the sums from the window.
@@ -161,7 +165,21 @@ impl<const L: usize> LinearWeightedSum<L> {
 
     /// Bars up to `t1`, recomputed at every period.
     #[inline(always)]
-    pub(super) fn run(&mut self, block: &mut Block<'_, L>, mut from: usize, t1: usize) {
+    pub(super) fn run(&mut self, block: &mut Block<'_, L>, from: usize, t1: usize) {
+        match self.divisor {
+            Some(divisor) => self.run_finished(block, from, t1, |sum| sum / divisor),
+            None => self.run_finished(block, from, t1, |sum| sum),
+        }
+    }
+
+    #[inline(always)]
+    fn run_finished(
+        &mut self,
+        block: &mut Block<'_, L>,
+        mut from: usize,
+        t1: usize,
+        finish: impl Fn(f64) -> f64,
+    ) {
         let (n, a, start, period) = (self.n, block.a(), block.start, self.recompute_period());
         while from < t1 {
             let since = (from - start) % period;
@@ -177,7 +195,7 @@ impl<const L: usize> LinearWeightedSum<L> {
                 let sum: Row<L> = row(|l| weighted[l] + new[l] * n as f64);
                 leaving = old;
                 weighted = row(|l| sum[l] - plain[l]);
-                *out = sum;
+                *out = row(|l| finish(sum[l]));
             }
             (self.plain, self.weighted, self.leaving) = (plain, weighted, leaving);
             from = to;

@@ -85,11 +85,12 @@ pub(super) fn build(graph: &Graph, outputs: &[ValueId], lifetime: OutputLifetime
                 let reads = rewrites.operands(at);
                 let inputs = reads.iter().map(|(v, _)| slot_of(&slots, *v)).collect();
                 let begin = reads.iter().map(|(v, _)| graph.start(*v)).max().unwrap_or(0);
-                let (op, start) = (node.op.clone(), node.start);
+                let (op, start) = (rewrites.op(graph, at).unwrap_or(&node.op).clone(), node.start);
+                let epilogue = rewrites.epilogue(at).map(|(_, epilogue)| epilogue);
                 let fusion = rewrites.fusion(at);
                 let constant = constant_operand(graph, &op, &rewrites).filter(|_| fusion.is_none());
                 step_of.insert(at, plan.steps.len());
-                plan.steps.push(Step { op, start, inputs, begin, outputs: own, constant, fusion });
+                plan.steps.push(Step { op, start, inputs, begin, outputs: own, constant, fusion, epilogue });
             }
         }
         for (node, buffer) in released(graph, &history, &last, at, &slots, &rewrites) {

@@ -1,11 +1,15 @@
 //! Kernel selection: the kernel that runs each step.
 
-use super::Step;
+use super::{Epilogue, Step};
+#[cfg(not(target_arch = "aarch64"))]
+use crate::kernel::chunked::ChunkedWeightedSum;
+#[cfg(target_arch = "aarch64")]
+use crate::kernel::{moment::PairedVariance, pair::NeonPair, paired_weighted_sum::PairedWeightedSum};
 use crate::{
     graph::{F64Bits, NodeOp},
     kernel::{
         Kernel,
-        chunked::{Chunked, ChunkedWeightedSum},
+        chunked::Chunked,
         min_max::{RollingArgMinMax, RollingMinMax},
         moment::{
             RollingCentralMoment, RollingCoMoment, RollingMeanDeviation, RollingTimeMoment, RollingVariance,
@@ -18,6 +22,19 @@ use crate::{
         rolling_sum::{Fir, LinearWeightedSum, PartialRollingSum, RollingSum, RollingSumFrom},
     },
 };
+
+/// The divisor of a weighted sum.
+fn divisor(step: &Step) -> Option<f64> {
+    match step.epilogue {
+        Some(Epilogue::Div(divisor)) => Some(divisor),
+        _ => None,
+    }
+}
+
+/// Is the square root of a variance asked for?
+fn is_root(step: &Step) -> bool {
+    step.epilogue == Some(Epilogue::Sqrt)
+}
 
 /// Defines the constructor of a step's kernel for `L` series; state machines exist for one and for eight lanes.
 macro_rules! kernel_for {
@@ -42,6 +59,7 @@ macro_rules! kernel_for {
                 NodeOp::RollingSumFrom { n, .. } => Box::new(RollingSumFrom::<L> { n: *n, sum: [0.0; L] }),
                 NodeOp::LinearWeightedSum(_, n) => Box::new(LinearWeightedSum::<L> {
                     n: *n,
+                    divisor: divisor(step),
                     plain: [0.0; L],
                     weighted: [0.0; L],
                     leaving: [0.0; L],
@@ -52,7 +70,7 @@ macro_rules! kernel_for {
                 NodeOp::RollingMinMax { n, max, .. } => Box::new(RollingMinMax::<L>::new(*n, *max)),
                 NodeOp::RollingArgMinMax { n, max, .. } => Box::new(RollingArgMinMax::<L>::new(*n, *max)),
                 NodeOp::RollingVariance(_, n) => {
-                    Box::new(RollingVariance::<L> { n: *n, state: Default::default() })
+                    Box::new(RollingVariance::<L> { n: *n, root: is_root(step), state: Default::default() })
                 }
                 NodeOp::RollingMeanDeviation(_, n) => Box::new(RollingMeanDeviation::<L>::new(*n)),
                 NodeOp::RollingCentralMoment(_, n, power) => {
@@ -95,8 +113,16 @@ pub(crate) fn relaxed_kernel(step: &Step) -> Box<dyn Kernel<1>> {
         NodeOp::RollingSum(_, n) => Box::new(Chunked(RollingSum::<1> { n: *n, rest: [0.0] })),
         NodeOp::RollingSumFrom { n, .. } => Box::new(Chunked(RollingSumFrom::<1> { n: *n, sum: [0.0] })),
         NodeOp::CumSum(_) => Box::new(Chunked(CumSum::<1> { y: [0.0] })),
+        #[cfg(target_arch = "aarch64")]
+        NodeOp::RollingVariance(_, n) => Box::new(PairedVariance::<NeonPair>::new(*n, is_root(step))),
+        #[cfg(target_arch = "aarch64")]
+        NodeOp::LinearWeightedSum(_, n) => {
+            Box::new(PairedWeightedSum::<NeonPair>::new(*n, divisor(step).unwrap_or(1.0)))
+        }
+        #[cfg(not(target_arch = "aarch64"))]
         NodeOp::LinearWeightedSum(_, n) => Box::new(ChunkedWeightedSum(LinearWeightedSum::<1> {
             n: *n,
+            divisor: divisor(step),
             plain: [0.0],
             weighted: [0.0],
             leaving: [0.0],

@@ -31,7 +31,7 @@ mod rewrite;
 
 use build::OutputLifetime;
 pub(crate) use kernels::{batched_kernel, relaxed_kernel, single_kernel};
-pub(crate) use rewrite::Fusion;
+pub(crate) use rewrite::{Epilogue, Fusion};
 
 /// Max input or output ports of a step.
 pub(crate) const MAX_PORTS: usize = 8;
@@ -61,12 +61,15 @@ pub(crate) struct Step {
     pub(crate) constant: Option<(usize, f64)>,
     /// Binary operation fused into this one.
     pub(crate) fusion: Option<Fusion>,
+    /// What its kernel does with its results.
+    pub(crate) epilogue: Option<Epilogue>,
 }
 
 impl Step {
-    /// Is it a loop-carried recurrence with a chunked kernel (relaxed floating point)?
+    /// Is it a loop-carried recurrence with a kernel for relaxed floating point: chunked, or two bars to a register?
     pub(crate) fn is_chunkable(&self) -> bool {
-        matches!(
+        let paired = cfg!(target_arch = "aarch64") && matches!(self.op, NodeOp::RollingVariance(..));
+        paired || matches!(
             self.op,
             NodeOp::Ema { .. }
                 | NodeOp::Wilder { .. }

@@ -23,7 +23,9 @@ enum ScheduleClass {
 /// operands, everything else after. Element-wise steps then form long vectorised loops of their own.
 pub(super) fn recurrences_first(graph: &Graph, rewrites: &Rewrites) -> Vec<usize> {
     let live = || (0..graph.nodes.len()).filter(|at| rewrites.is_live(*at));
-    let mut classes: Vec<ScheduleClass> = graph.nodes.iter().map(|node| class_of(&node.op)).collect();
+    let mut classes: Vec<ScheduleClass> = (0..graph.nodes.len())
+        .map(|at| rewrites.op(graph, at).map_or(ScheduleClass::Kernel, class_of))
+        .collect();
     for at in live().rev() {
         let carried = classes.get(at) != Some(&ScheduleClass::ElementwiseAfter);
         for (v, _) in rewrites.reads(at).filter(|_| carried) {
