@@ -52,6 +52,7 @@ pub(super) const X1: Gpr = Gpr(1);
 pub(super) const X2: Gpr = Gpr(2);
 pub(super) const X3: Gpr = Gpr(3);
 pub(super) const X4: Gpr = Gpr(4);
+pub(super) const X5: Gpr = Gpr(5);
 pub(super) const X16: Gpr = Gpr(16);
 pub(super) const X17: Gpr = Gpr(17);
 pub(super) const SP: Gpr = Gpr(31);
@@ -77,6 +78,11 @@ pub(super) const VECTOR_BYTES: i64 = 16;
 
 /// Range of the offset of `ldp q`, `stp q`: a signed multiple of 16 in seven bits.
 const PAIR_OFFSETS: std::ops::RangeInclusive<i64> = -1024..=1008;
+
+/// A branch whose target is not known yet.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct ForwardBranch(usize);
 
 /// Machine code under construction.
 #[derive(Debug, Default)]
@@ -364,6 +370,23 @@ impl Assembler {
         let words = words.filter(|words| *words <= 1 << 18);
         let words = words.ok_or(EmitError::Range { what: "branch to", value: target })? as u32;
         self.put(0x5400_0003 | (words.wrapping_neg() & 0x7_ffff) << 5);
+        Ok(())
+    }
+
+    /// `b.hs`, forwards: an unsigned comparison was not less. [`Assembler::land`] sets its target.
+    pub(super) fn b_hs(&mut self) -> ForwardBranch {
+        self.put(0x5400_0002);
+        ForwardBranch(self.code.len() - 4)
+    }
+
+    /// The target of a forward branch is the next instruction.
+    pub(super) fn land(&mut self, ForwardBranch(at): ForwardBranch) -> Result<(), EmitError> {
+        let words = self.code.len().saturating_sub(at) / 4;
+        let out_of_reach = EmitError::Range { what: "branch from", value: at };
+        let offset = u32::try_from(words).ok().filter(|words| *words < 1 << 18).ok_or(out_of_reach)?;
+        let word = self.code.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>);
+        let word = word.ok_or(EmitError::Missing { what: "branch", at })?;
+        *word = (u32::from_le_bytes(*word) | offset << 5).to_le_bytes();
         Ok(())
     }
 

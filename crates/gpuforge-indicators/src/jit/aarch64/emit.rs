@@ -4,22 +4,24 @@
 //! whole loop. SIMD code keeps eight doubles in a group of four registers, `r`, `r + 7`, `r + 14` and `r + 21`; scalar code one
 //! double in one register. Instructions have no memory operands: a value that is read once from memory goes through scratch
 //! registers, two at a time, and a constant through one, the same for the whole group, unless it stays in a register of its
-//! own ([`PinnedConstants`]). Stream pointers advance with the bars, so that offsets are immediates.
+//! own ([`PinnedConstants`]). Stream pointers advance with the bars, so that offsets are immediates. A loop along time is
+//! unrolled once: pointers advance, and addresses that are no immediate away are computed, for sixteen bars.
 //!
 //! | registers | use |
 //! |---|---|
 //! | x0 | argument block |
 //! | x1 | bytes to walk over, or the end of the first stream |
 //! | x2, x3, x4 | constants, states, bytes done |
+//! | x5 | the end of the unrolled loop |
 //! | x6 to x15 | pointers of the first streams |
-//! | x16, x17 | an address that is no immediate away, a pointer of a further stream |
+//! | x16, x17 | addresses that are no immediate away, or the pointer of a further stream |
 //! | v0 to v27 | values, states, constants |
 //! | v28, v29 | operand from memory, or a constant second operand (v29) |
 //! | v30 | mask or temporary of one instruction |
 //! | v31 | constant first operand, the constant 1, or a second temporary |
 
 use super::{
-    Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X16, X17,
+    Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X5, X16, X17,
     emit_op::never_negative_zero,
     pin::{HalfConstant, PinnedConstants},
 };
@@ -37,11 +39,14 @@ const END: Gpr = X1;
 const CONSTS: Gpr = X2;
 pub(super) const STATES: Gpr = X3;
 const DONE: Gpr = X4;
+const UNROLLED_END: Gpr = X5;
 /// Registers that hold stream pointers; the pointers of further streams are loaded from the table at each use.
 const STREAM_REGS: [Gpr; 10] =
     [Gpr(6), Gpr(7), Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
-const ADDRESS: Gpr = X16;
+const ADDRESSES: [Gpr; 2] = [X16, X17];
 const POINTER: Gpr = X17;
+/// Bytes of a loop body that is unrolled, at most: two of them, and one for the last bars, should stay in the L1 cache.
+const MAX_UNROLLED: usize = 4096;
 /// Scratch registers.
 pub(super) const MEMORY: [Reg; 2] = [28, 29];
 pub(super) const TEMP: Reg = 30;
@@ -110,8 +115,12 @@ pub(super) struct Emitter<'i> {
     pinned: PinnedConstants,
     /// Values that are never -0.
     pub(super) never_negative_zero: Vec<bool>,
-    /// What [`ADDRESS`] holds: the distance from a register that does not change within the body.
-    in_address: Option<(Gpr, i64)>,
+    /// What [`ADDRESSES`] hold, the latest last: the distance from a register that does not change within the body.
+    in_address: Vec<(Gpr, (Gpr, i64))>,
+    /// Bytes from the stream pointers to the bars that are computed.
+    ahead: i64,
+    /// Registers of values.
+    free: usize,
 }
 
 /// Where something is in memory.
@@ -199,7 +208,9 @@ impl<'i> Emitter<'i> {
             single_state_reg,
             pinned: PinnedConstants::choose(ir, width, constant_regs),
             never_negative_zero: never_negative_zero(ir),
-            in_address: None,
+            in_address: Vec::new(),
+            ahead: 0,
+            free,
         })
     }
 
@@ -214,33 +225,78 @@ impl<'i> Emitter<'i> {
     }
 
     fn function(&mut self) -> Result<Function, EmitError> {
+        // The first pointer counts, unless a pointer that is loaded at each use needs the bytes done.
+        let counts = self.hints.prefetch == 0 && (1..=STREAM_REGS.len()).contains(&self.ir.streams.len());
+        let along_time = self.width == Width::Eight && self.bar_stride == size_of::<f64>();
         // The body first: the prologue reserves the stack that it spills to.
         self.body()?;
         let body = std::mem::take(&mut self.asm.code);
         let bytes = body.len();
-        self.in_address = None;
         let stack = offset("spill slot", self.alloc.spills(), STATE_BYTES)?;
+        let step = if self.width == Width::Eight { 64 } else { 8 };
+        let second = match counts && along_time && bytes <= MAX_UNROLLED {
+            true => Some(self.second_body(step)?),
+            false => None,
+        };
+        self.in_address.clear();
         self.prologue(stack)?;
-        // The first pointer counts, unless a pointer that is loaded at each use needs the bytes done.
-        let counts = self.hints.prefetch == 0 && (1..=STREAM_REGS.len()).contains(&self.ir.streams.len());
         let counter = STREAM_REGS.first().copied().filter(|_| counts).unwrap_or(DONE);
         match counts {
             true => self.asm.add(END, END, counter),
             false => self.asm.mov_zero(DONE),
         }
-        self.in_address = None;
-        let top = self.asm.code.len();
-        self.asm.code.extend(body);
-        let step = if self.width == Width::Eight { 64 } else { 8 };
-        for pointer in STREAM_REGS.iter().take(self.ir.streams.len()) {
-            self.asm.add_imm(*pointer, *pointer, step)?;
+        match second {
+            Some(second) => self.unrolled_loop(&body, &second, (counter, step))?,
+            None => {
+                let top = self.asm.code.len();
+                self.asm.code.extend(body);
+                self.advance(step)?;
+                if !counts {
+                    self.asm.add_imm(DONE, DONE, step)?;
+                }
+                self.asm.cmp(counter, END);
+                self.asm.b_lo(top)?;
+            }
         }
-        if !counts {
-            self.asm.add_imm(DONE, DONE, step)?;
-        }
-        self.asm.cmp(counter, END);
-        self.asm.b_lo(top)?;
         Ok(Function { code: self.epilogue(stack)?, body: bytes })
+    }
+
+    /// The body again, for the bars of the next iteration. It may use addresses that the first one computed.
+    fn second_body(&mut self, step: i64) -> Result<Vec<u8>, EmitError> {
+        self.alloc = RegAlloc::new(self.ir, self.free)?;
+        self.ahead = step;
+        self.body()?;
+        self.ahead = 0;
+        Ok(std::mem::take(&mut self.asm.code))
+    }
+
+    /// Two iterations at a time, then the last one, if their number is odd.
+    fn unrolled_loop(
+        &mut self,
+        body: &[u8],
+        second: &[u8],
+        (counter, step): (Gpr, i64),
+    ) -> Result<(), EmitError> {
+        self.asm.add_imm(UNROLLED_END, END, -step)?;
+        self.asm.cmp(counter, UNROLLED_END);
+        let one = self.asm.b_hs();
+        let top = self.asm.code.len();
+        self.asm.code.extend_from_slice(body);
+        self.asm.code.extend_from_slice(second);
+        self.advance(2 * step)?;
+        self.asm.cmp(counter, UNROLLED_END);
+        self.asm.b_lo(top)?;
+        self.asm.cmp(counter, END);
+        let done = self.asm.b_hs();
+        self.asm.land(one)?;
+        self.asm.code.extend_from_slice(body);
+        self.asm.land(done)
+    }
+
+    /// Advances the stream pointers.
+    fn advance(&mut self, bytes: i64) -> Result<(), EmitError> {
+        let pointers = STREAM_REGS.iter().take(self.ir.streams.len());
+        pointers.into_iter().try_for_each(|pointer| self.asm.add_imm(*pointer, *pointer, bytes))
     }
 
     /// Saves registers, reserves the spill slots of the body, loads pointers and states.
@@ -312,7 +368,7 @@ impl<'i> Emitter<'i> {
             }
             Location::Stream { stream, lag } => {
                 let lag = if lag > 1 && guard::is_planted() { lag - 1 } else { lag };
-                let at = -offset("lag", lag, self.bar_stride)?;
+                let at = self.ahead - offset("lag", lag, self.bar_stride)?;
                 match STREAM_REGS.get(stream) {
                     Some(base) => (*base, at),
                     None => {
@@ -332,16 +388,26 @@ impl<'i> Emitter<'i> {
             return Ok((base, at));
         }
         // Bars back are multiples of 8 bytes, of `ldp q` of 16: neighbours share an address.
-        if let Some((of, from)) = self.in_address
-            && of == base
-            && self.width == Width::Eight
-            && Assembler::is_pair_offset(at - from)
-        {
-            return Ok((ADDRESS, at - from));
+        let near = |(_, (of, from)): &&(Gpr, (Gpr, i64))| {
+            *of == base && self.width == Width::Eight && Assembler::is_pair_offset(at - from)
+        };
+        if let Some((address, (_, from))) = self.in_address.iter().find(near) {
+            return Ok((*address, at - from));
         }
-        self.asm.add_imm(ADDRESS, base, at)?;
-        self.in_address = Some((base, at)).filter(|_| base != POINTER);
-        Ok((ADDRESS, 0))
+        let usable = if self.ir.streams.len() > STREAM_REGS.len() { 1 } else { ADDRESSES.len() };
+        let all = ADDRESSES.iter().take(usable);
+        let unused = all.copied().find(|reg| !self.in_address.iter().any(|(known, _)| known == reg));
+        let [first, _] = ADDRESSES;
+        let address = match unused {
+            Some(address) => address,
+            None if self.in_address.is_empty() => first,
+            None => self.in_address.remove(0).0,
+        };
+        self.asm.add_imm(address, base, at)?;
+        if base != POINTER {
+            self.in_address.push((address, (base, at)));
+        }
+        Ok((address, 0))
     }
 
     /// A group from memory.
