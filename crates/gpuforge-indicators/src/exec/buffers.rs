@@ -35,7 +35,8 @@ pub(super) struct BlockBuffers<const L: usize> {
 }
 
 /// Blocks that a buffer with a history has room for, at most: its history moves to the front only once in so many.
-pub(super) const MAX_BLOCKS: usize = 8;
+/// As many bars on AArch64, whose blocks are twice as long.
+pub(super) const MAX_BLOCKS: usize = if cfg!(target_arch = "aarch64") { 4 } else { 8 };
 /// Bytes that all buffers with a history may take for that: they should stay in L2.
 pub(super) const HISTORY_BYTES: usize = 512 << 10;
 

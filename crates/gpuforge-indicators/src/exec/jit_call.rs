@@ -153,8 +153,11 @@ impl<const L: usize> Tile<L> {
         self.args.states.resize(fused.states.len(), StateSlot::default());
         for (slot, (at, which)) in self.args.states.iter_mut().zip(&fused.states) {
             let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state(*which)) else { return false };
-            // Of a single series, all eight elements are the same state.
-            slot.0.iter_mut().zip(state.iter().cycle()).for_each(|(to, x)| *to = *x);
+            match state.as_slice() {
+                // Of a single series, all eight elements are the same state.
+                [state] => slot.0.fill(*state),
+                state => slot.0.iter_mut().zip(state).for_each(|(to, x)| *to = *x),
+            }
         }
         true
     }

@@ -235,6 +235,16 @@ impl Assembler {
         self.rrr(0x4ec0_3800, to, a, b);
     }
 
+    /// `sub` of two integers of 64 bits each.
+    pub(super) fn sub_i64(&mut self, to: Reg, a: Reg, b: Reg) {
+        self.rrr(0x6ee0_8400, to, a, b);
+    }
+
+    /// `scvtf`: integers of 64 bits to doubles.
+    pub(super) fn scvtf(&mut self, to: Reg, from: Reg) {
+        self.rr(0x4e61_d800, to, from);
+    }
+
     /// `fmov to.2d, #1.0`.
     pub(super) fn fmov_one(&mut self, to: Reg) {
         self.put(0x6f03_f600 | u32::from(to));

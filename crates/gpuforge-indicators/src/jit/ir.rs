@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   steps ──► build.rs   instructions: values are defined once, memory is streams (build_trace.rs: state machines)
-//!         ──► passes.rs  dead stores, copies before stores, loads into operands
+//!         ──► passes.rs  dead stores and values, copies before stores, loads into operands
 //!         ──► masks.rs   predicates 0/1 into masks
 //!   scan.rs   recurrences as prefix scans over eight bars
 //!   interpret.rs, random.rs, decode.rs   tests and fuzzing: the plain meaning of the IR, random programs, programs from bytes

@@ -6,6 +6,9 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+mod tests;
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::NeonPair;
@@ -49,7 +52,8 @@ pub(crate) trait Pair: Copy {
 /// Factors of a running sum, `(0, 1)` and `(1, 1)`: loaded once, and nothing that the compiler knows. It would turn a
 /// multiply-add by element into a broadcast and an addition.
 #[derive(Clone, Copy)]
-pub(super) struct Units<P> {
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "plain Rust adds"))]
+pub(crate) struct Units<P> {
     second: P,
     both: P,
 }

@@ -99,10 +99,7 @@ impl<P: Pair + Send + 'static> PairedWeightedSum<P> {
     /// Bars between two recomputations.
     #[inline(always)]
     fn run<Q: Pair>(&self, (new, old, out): Bars<'_>) -> (Sums<Q>, HalfPair) {
-        let sums = Sums {
-            plain: Q::new(self.sums.plain.bars()),
-            negated: Q::new(self.sums.negated.bars()),
-        };
+        let sums = Sums { plain: Q::new(self.sums.plain.bars()), negated: Q::new(self.sums.negated.bars()) };
         let (n, divisor) = (Q::splat(self.n as f64), Q::splat(-self.divisor));
         let mut bars = Loop { sums, n, divisor, units: Units::new() };
         let mut half = self.half;
@@ -141,8 +138,9 @@ impl<P: Pair + Send + 'static> Body<1> for PairedWeightedSum<P> {
                 return;
             }
             let (mut sums, mut half) = self.run::<P>((new, old, out));
-            // A sum that is not finite stays so.
-            if !sums.plain.last().is_finite() {
+            // A sum that is not finite stays so; that of half a pair is not kept.
+            let half_is_finite = half.is_none_or(|(x, leaving)| x.is_finite() && leaving.is_finite());
+            if !sums.plain.last().is_finite() || !half_is_finite {
                 let (again, rest) = self.run_array((new, old, out));
                 half = rest;
                 sums = Sums { plain: P::new(again.plain.bars()), negated: P::new(again.negated.bars()) };

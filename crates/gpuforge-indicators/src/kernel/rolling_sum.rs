@@ -154,6 +154,7 @@ impl<const L: usize> LinearWeightedSum<L> {
     }
 
     /// One bar; `old` leaves the window with the next.
+    #[cfg(not(target_arch = "aarch64"))]
     #[inline(always)]
     pub(super) fn step(&mut self, new: Row<L>, old: Row<L>) -> Row<L> {
         let (plain, weighted, leaving) = (self.plain, self.weighted, self.leaving);

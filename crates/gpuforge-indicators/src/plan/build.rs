@@ -64,8 +64,10 @@ pub(super) fn build(graph: &Graph, outputs: &[ValueId], lifetime: OutputLifetime
         }
         let mut own = Vec::new();
         for _ in 0..node.op.ports() {
-            // A buffer with look-back history is never reused.
-            let again = if kept == 0 && !fixed { free.pop() } else { None };
+            // A buffer with look-back history is never reused, and a pinned output is no buffer but a column: a fused loop that
+            // reads what it overwrites there would have to copy it first.
+            let pinned = lifetime == OutputLifetime::Pinned && is_output.contains(&at);
+            let again = if kept == 0 && !fixed && !pinned { free.pop() } else { None };
             let buffer = again.unwrap_or_else(|| {
                 plan.buffers += 1;
                 plan.buffers - 1

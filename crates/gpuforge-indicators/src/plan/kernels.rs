@@ -110,8 +110,10 @@ pub(crate) fn relaxed_kernel(step: &Step) -> Box<dyn Kernel<1>> {
         NodeOp::Wilder { n, seed, .. } => {
             Box::new(Chunked(Wilder::<1> { n: *n as f64, seed: *seed, y: [0.0] }))
         }
-        NodeOp::RollingSum(_, n) => Box::new(Chunked(RollingSum::<1> { n: *n, rest: [0.0] })),
-        NodeOp::RollingSumFrom { n, .. } => Box::new(Chunked(RollingSumFrom::<1> { n: *n, sum: [0.0] })),
+        // The order of additions is relaxed too: one of them fewer per bar.
+        NodeOp::RollingSum(_, n) | NodeOp::RollingSumFrom { n, .. } => {
+            Box::new(Chunked(RollingSumFrom::<1> { n: *n, sum: [0.0] }))
+        }
         NodeOp::CumSum(_) => Box::new(Chunked(CumSum::<1> { y: [0.0] })),
         #[cfg(target_arch = "aarch64")]
         NodeOp::RollingVariance(_, n) => Box::new(PairedVariance::<NeonPair>::new(*n, is_root(step))),

@@ -69,15 +69,16 @@ impl Step {
     /// Is it a loop-carried recurrence with a kernel for relaxed floating point: chunked, or two bars to a register?
     pub(crate) fn is_chunkable(&self) -> bool {
         let paired = cfg!(target_arch = "aarch64") && matches!(self.op, NodeOp::RollingVariance(..));
-        paired || matches!(
-            self.op,
-            NodeOp::Ema { .. }
-                | NodeOp::Wilder { .. }
-                | NodeOp::RollingSum(..)
-                | NodeOp::RollingSumFrom { .. }
-                | NodeOp::CumSum(_)
-                | NodeOp::LinearWeightedSum(..)
-        )
+        paired
+            || matches!(
+                self.op,
+                NodeOp::Ema { .. }
+                    | NodeOp::Wilder { .. }
+                    | NodeOp::RollingSum(..)
+                    | NodeOp::RollingSumFrom { .. }
+                    | NodeOp::CumSum(_)
+                    | NodeOp::LinearWeightedSum(..)
+            )
     }
 }
 

@@ -70,11 +70,10 @@ pub(super) const ROWS: &[Indicator] = &[
         |a| {
             let k = Candles::new(a, 2);
             // Engulfs at both ends; at most one end may be equal.
-            let white = all(k.white(0), &[k.black(1), k.c(0).ge(k.o(1)), k.o(0).le(k.c(1))]);
-            let black = all(k.black(0), &[k.white(1), k.o(0).ge(k.c(1)), k.c(0).le(k.o(1))]);
-            let (open_off, close_off) = (k.o(0).ne(k.c(1)), k.c(0).ne(k.o(1)));
-            let covers = white.or(black).and(open_off.or(close_off));
-            let size = open_off.and(close_off).select(100.0, 80.0);
+            let (above, below) = (k.top(0).gt(k.top(1)), k.bottom(0).lt(k.bottom(1)));
+            let reaches = k.top(0).ge(k.top(1)).and(k.bottom(0).le(k.bottom(1)));
+            let covers = all(k.white(0).ne(k.white(1)), &[reaches, above.or(below)]);
+            let size = above.and(below).select(100.0, 80.0);
             vec![covers.select(k.color(0) * size, 0.0).from_bar(2)]
         },
     ),

@@ -22,8 +22,8 @@
 
 use super::{
     Assembler, Form, Gpr, SP, VECTOR_BYTES, X0, X1, X2, X3, X4, X5, X16, X17,
-    emit_op::never_negative_zero,
-    pin::{HalfConstant, PinnedConstants},
+    emit_op::{never_negative_zero, only_compared},
+    pin::{HalfConstant, PinnedConstants, ones},
 };
 use crate::jit::{
     args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, CONST_BYTES, STATE_BYTES},
@@ -115,6 +115,8 @@ pub(super) struct Emitter<'i> {
     pinned: PinnedConstants,
     /// Values that are never -0.
     pub(super) never_negative_zero: Vec<bool>,
+    /// Values that are only compared: the sign of a zero does not matter.
+    pub(super) only_compared: Vec<bool>,
     /// What [`ADDRESSES`] hold, the latest last: the distance from a register that does not change within the body.
     in_address: Vec<(Gpr, (Gpr, i64))>,
     /// Bytes from the stream pointers to the bars that are computed.
@@ -208,6 +210,7 @@ impl<'i> Emitter<'i> {
             single_state_reg,
             pinned: PinnedConstants::choose(ir, width, constant_regs),
             never_negative_zero: never_negative_zero(ir),
+            only_compared: only_compared(ir),
             in_address: Vec::new(),
             ahead: 0,
             free,
@@ -450,6 +453,14 @@ impl<'i> Emitter<'i> {
         }
         self.load_constant(spare, constant)?;
         Ok(spare)
+    }
+
+    /// A register of ones: that of the constant, or this one.
+    pub(super) fn ones(&mut self, spare: Reg) -> Reg {
+        ones(self.ir).and_then(|ones| self.pinned.reg(ones)).unwrap_or_else(|| {
+            self.asm.fmov_one(spare);
+            spare
+        })
     }
 
     /// One iteration of the loop.

@@ -22,6 +22,8 @@ pub(super) fn never_negative_zero(ir: &Ir) -> Vec<bool> {
             Opcode::Arith(Arith::Sub) => is_never(a),
             // An absolute value, if the constant is a mask without the sign.
             Opcode::Bitwise(Bitwise::And) => is_never_constant(ir, a) || is_never_constant(ir, b),
+            // Of equals it is the second, and otherwise more.
+            Opcode::NanMinMax(MinMax::Max) if is_never_constant(ir, b) => true,
             Opcode::NanMinMax(_) => is_never(a) && is_never(b),
             Opcode::Predicate(_) | Opcode::Logical(_) | Opcode::Sign => true,
             _ => false,
@@ -31,6 +33,27 @@ pub(super) fn never_negative_zero(ir: &Ir) -> Vec<bool> {
         }
     }
     never
+}
+
+/// Which values are read by comparisons only, or by a min or max of which that is true?
+pub(super) fn only_compared(ir: &Ir) -> Vec<bool> {
+    let mut only = vec![true; ir.vals];
+    for inst in ir.insts.iter().rev() {
+        let (reads, compares): (&[Src], bool) = match inst {
+            Inst::Op { op: Opcode::Mask(_) | Opcode::Predicate(_), from, .. } => (from, true),
+            Inst::Op { to, op: Opcode::NanMinMax(_), from } => (from, only.get(*to) == Some(&true)),
+            Inst::Op { from, .. } => (from, false),
+            Inst::Store { val, .. } | Inst::SetState { val, .. } => (std::slice::from_ref(val), false),
+        };
+        for src in reads.iter().filter(|_| !compares) {
+            if let Src::Val(v) = src
+                && let Some(entry) = only.get_mut(*v)
+            {
+                *entry = false;
+            }
+        }
+    }
+    only
 }
 
 fn is_never_negative_zero(ir: &Ir, never: &[bool], src: Src) -> bool {
@@ -134,27 +157,29 @@ impl Emitter<'_> {
                 }
             }),
             Opcode::Predicate(test) => {
-                self.asm.fmov_one(TEMP);
+                let one = self.ones(TEMP);
                 self.two(place, [a, b], |asm, r| {
                     asm.fcm(test, r.to, r.x, r.y);
                     match test {
-                        Compare::Ne => asm.bic(r.to, TEMP, r.to),
-                        _ => asm.bitwise(Bitwise::And, r.to, TEMP, r.to),
+                        Compare::Ne => asm.bic(r.to, one, r.to),
+                        _ => asm.bitwise(Bitwise::And, r.to, one, r.to),
                     }
                 })
             }
             // 1 without the bits of "is zero": De Morgan.
             Opcode::Logical(op) => {
-                self.asm.fmov_one(EXTRA);
+                let one = self.ones(EXTRA);
                 let either = if op == Bitwise::And { Bitwise::Or } else { Bitwise::And };
                 self.two_extra(place, [a, b], |asm, r| {
                     asm.fcmeq_zero(TEMP, r.x);
                     asm.fcmeq_zero(r.to, r.y);
                     asm.bitwise(either, r.to, r.to, TEMP);
-                    asm.bic(r.to, EXTRA, r.to);
+                    asm.bic(r.to, one, r.to);
                 })
             }
-            Opcode::NanMinMax(op) if self.orders_zeros(op, [a, b]) => {
+            Opcode::NanMinMax(op)
+                if self.only_compared.get(place.1) == Some(&true) || self.orders_zeros(op, [a, b]) =>
+            {
                 self.two(place, [a, b], |asm, r| asm.fminmax(op, r.to, r.x, r.y))
             }
             // `fmin` orders -0 before 0; the reference takes the second of equals.
@@ -177,16 +202,13 @@ impl Emitter<'_> {
             Opcode::Blend => self.select(place, [a, b, c], false),
             Opcode::Sqrt => self.one(place, a, |asm, r| asm.fsqrt(form, r.to, r.x)),
             Opcode::Round(towards) => self.one(place, a, |asm, r| asm.frint(towards, form, r.to, r.x)),
-            Opcode::Sign => {
-                self.asm.fmov_one(EXTRA);
-                self.one(place, a, |asm, r| {
-                    asm.fcmgt_zero(TEMP, r.x);
-                    asm.fcmlt_zero(r.to, r.x);
-                    asm.bitwise(Bitwise::And, TEMP, TEMP, EXTRA);
-                    asm.bitwise(Bitwise::And, r.to, r.to, EXTRA);
-                    asm.farith(Arith::Sub, form, r.to, TEMP, r.to);
-                })
-            }
+            // A mask is -1 as an integer.
+            Opcode::Sign => self.one(place, a, |asm, r| {
+                asm.fcmgt_zero(TEMP, r.x);
+                asm.fcmlt_zero(r.to, r.x);
+                asm.sub_i64(r.to, r.to, TEMP);
+                asm.scvtf(r.to, r.to);
+            }),
             Opcode::Copy => self.one(place, a, |asm, r| asm.mov(r.to, r.x)),
             Opcode::Load => Ok(()),
             Opcode::Scan(scan) => self.scan(place, scan, [a, b]),

@@ -12,7 +12,7 @@ use super::{
 use crate::jit::{
     error::EmitError,
     ir::{Arith, Bitwise, EmaPowers, Scan, ScanKind, Src},
-    regalloc::Reg,
+    regalloc::{Reg, RegAlloc},
     target::Width,
 };
 
@@ -49,7 +49,7 @@ impl Emitter<'_> {
         for part in all {
             self.asm.fmla_element(part, round1, (part, Element::First));
         }
-        self.asm.fmov_one(ones);
+        let ones = self.ones(ones);
         for (to, earlier) in [(second, first), (last, third), (third, second), (last, second)] {
             self.asm.fmla_element(to, ones, (earlier, Element::Last));
         }
@@ -73,10 +73,15 @@ impl Emitter<'_> {
             _ => from,
         };
         let result = self.take()?;
-        let base = TEMP;
         let [spare, other] = MEMORY;
         let sums @ [first, second, third, last] = parts(distance);
-        self.asm.dup(base, (from, Element::First));
+        // Each result begins as the first bar.
+        for to in parts(result) {
+            self.asm.dup(to, (from, Element::First));
+        }
+        let base = result;
+        let state = self.state(scan.state, TEMP)?;
+        self.asm.farith(Arith::Sub, Form::Vector, state, state, base);
         for (to, x) in sums.into_iter().zip(parts(from)) {
             self.asm.farith(Arith::Sub, Form::Vector, to, x, base);
         }
@@ -97,11 +102,8 @@ impl Emitter<'_> {
         }
         let k = self.constant(EXTRA, (powers.k, 0))?;
         for (to, sum) in parts(result).into_iter().zip(sums) {
-            self.asm.mov(to, base);
             self.asm.fmla(to, sum, k);
         }
-        let state = self.state(scan.state, EXTRA)?;
-        self.asm.farith(Arith::Sub, Form::Vector, state, state, base);
         let [r0, r1, r2, r3] = parts(result);
         for (to, factor) in [r0, r1].into_iter().zip(early) {
             self.asm.fmla(to, state, factor);
@@ -123,12 +125,20 @@ impl Emitter<'_> {
         scan: Scan,
         [a, b]: [Src; 2],
     ) -> Result<(), EmitError> {
+        // Operands that nothing reads later are overwritten.
+        let dies = |alloc: &RegAlloc, src: Src| !matches!(src, Src::Val(v) if alloc.is_live_after(v, at));
+        let adaptive = matches!(scan.kind, ScanKind::AdaptiveEma { .. });
+        let in_place = [a, b].map(|src| !adaptive && a != b && dies(&self.alloc, src));
         let (a, b) = (self.register(a)?, self.register(b)?);
-        let (result, factor) = (self.take()?, self.take()?);
+        let [factor, result] = match in_place {
+            [true, true] => [a, b],
+            [true, false] => [a, self.take()?],
+            [false, true] => [self.take()?, b],
+            [false, false] => [self.take()?, self.take()?],
+        };
         let [spare, ones] = MEMORY;
         let (base, state) = (TEMP, EXTRA);
-        let adaptive = matches!(scan.kind, ScanKind::AdaptiveEma { .. });
-        self.asm.fmov_one(ones);
+        let ones = self.ones(ones);
         if adaptive {
             self.asm.dup(base, (a, Element::First));
             for (((to, factor), a), b) in

@@ -24,7 +24,11 @@ impl PinnedConstants {
             Some((_, uses)) => *uses += 1,
             None => counts.push((constant, 1)),
         };
+        let ones = ones(ir);
         for inst in &ir.insts {
+            if let Inst::Op { op: Opcode::Predicate(_) | Opcode::Logical(_), .. } = inst {
+                ones.into_iter().for_each(&mut count);
+            }
             match inst {
                 Inst::Op { op: Opcode::Scan(at), .. } if width == Width::Eight => {
                     scan_constants(ir, *at).into_iter().for_each(&mut count);
@@ -58,6 +62,11 @@ impl PinnedConstants {
     }
 }
 
+/// The constant 1, if the table has it.
+pub(super) fn ones(ir: &Ir) -> Option<HalfConstant> {
+    ir.consts.iter().position(|c| *c == [1f64.to_bits(); 4]).map(|at| (at, 0))
+}
+
 /// Constants that the code of a scan over eight bars reads.
 fn scan_constants(ir: &Ir, at: usize) -> Vec<HalfConstant> {
     let Some(scan) = ir.scans.get(at) else { return Vec::new() };
@@ -74,6 +83,6 @@ fn scan_constants(ir: &Ir, at: usize) -> Vec<HalfConstant> {
                 (late, 1),
             ]
         }
-        _ => vec![(scan.round1, 0)],
+        _ => ones(ir).into_iter().chain([(scan.round1, 0)]).collect(),
     }
 }

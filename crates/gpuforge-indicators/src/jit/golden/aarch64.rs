@@ -141,6 +141,16 @@ fn groups() -> Vec<Golden> {
             a.zip1(28, 29, 7);
             Ok(())
         }),
+        golden("sub v1.2d, v2.2d, v31.2d\nscvtf v9.2d, v30.2d", |a| {
+            a.sub_i64(1, 2, 31);
+            a.scvtf(9, 30);
+            Ok(())
+        }),
+        golden("b.cs 0x8\nret", |a| {
+            let forward = a.b_hs();
+            a.ret();
+            a.land(forward)
+        }),
         golden("fmov v31.2d, #1.000000000000000000e+00", |a| {
             a.fmov_one(31);
             Ok(())
@@ -197,7 +207,7 @@ fn groups() -> Vec<Golden> {
 #[test]
 fn every_group_disassembles_to_what_was_meant() {
     let groups = groups();
-    assert_eq!(groups.len(), 23);
+    assert_eq!(groups.len(), 25);
     for Golden { code, want } in groups {
         let Some(got) = disassemble(&code) else { return println!("skipped: no objdump for AArch64") };
         assert_eq!(got, lines(want));
@@ -257,12 +267,19 @@ fn an_ema_of_eight_series_is_this_loop() {
     assert_eq!(got, lines(want));
 }
 
-/// The body of a loop: between the end of the prologue and the branch.
-fn body(code: &[u8]) -> Option<Vec<String>> {
+/// A loop along time: between the end of the prologue and the epilogue.
+fn unrolled(code: &[u8]) -> Option<Vec<String>> {
     let all = disassemble(code)?;
     let begin = all.iter().position(|line| line.starts_with("add x1, x1")).unwrap() + 1;
-    let end = all.iter().position(|line| line.starts_with("b.cc")).unwrap();
+    let end = all.iter().rposition(|line| line.starts_with("str q6, [x3]")).unwrap_or(all.len());
     Some(all[begin..end].to_vec())
+}
+
+/// Its last iteration, if their number is odd.
+fn body(code: &[u8]) -> Option<Vec<String>> {
+    let all = unrolled(code)?;
+    let begin = all.iter().rposition(|line| line.starts_with("b.cs")).unwrap() + 1;
+    Some(all[begin..].to_vec())
 }
 
 #[test]
@@ -285,13 +302,27 @@ fn a_cumulative_sum_of_one_series_is_this_scan() {
         fadd v21.2d, v21.2d, v6.2d
         dup v6.2d, v21.d[1]
         stp q0, q7, [x7]
-        stp q14, q21, [x7, #32]
-        add x6, x6, #0x40
-        add x7, x7, #0x40
-        cmp x6, x1";
+        stp q14, q21, [x7, #32]";
     let code = emit(&scan(ScanKind::Sum), Width::Eight, 8, MemoryHints::default()).unwrap();
     let Some(got) = body(&code) else { return println!("skipped: no objdump for AArch64") };
     assert_eq!(got, lines(want));
+    // Twice that, sixty-four bytes apart, then the last one.
+    let whole = unrolled(&code).unwrap();
+    let (head, rest) = whole.split_at(3);
+    assert_eq!(head[..2], ["sub x5, x1, #0x40", "cmp x6, x5"]);
+    let (first, rest) = rest.split_at(got.len());
+    assert_eq!(first, got);
+    let (second, rest) = rest.split_at(got.len());
+    assert_eq!(second[..2], ["ldp q0, q7, [x6, #64]", "ldp q14, q21, [x6, #96]"]);
+    assert_eq!(second[2..16], got[2..16]);
+    assert_eq!(rest[..3], ["add x6, x6, #0x80", "add x7, x7, #0x80", "cmp x6, x5"]);
+    let targets = [(head.last(), "b.cs"), (rest.get(3), "b.cc"), (rest.get(5), "b.cs")];
+    assert!(
+        targets.iter().all(|(line, branch)| line.is_some_and(|line| line.starts_with(branch))),
+        "{whole:?}"
+    );
+    assert_eq!(rest[4], "cmp x6, x1");
+    assert_eq!(rest[6..], got);
 }
 
 #[test]
@@ -299,11 +330,15 @@ fn an_ema_of_one_series_is_this_scan() {
     let want = "
         ldp q0, q7, [x6]
         ldp q14, q21, [x6, #32]
-        dup v30.2d, v0.d[0]
-        fsub v0.2d, v0.2d, v30.2d
-        fsub v7.2d, v7.2d, v30.2d
-        fsub v14.2d, v14.2d, v30.2d
-        fsub v21.2d, v21.2d, v30.2d
+        dup v1.2d, v0.d[0]
+        dup v8.2d, v0.d[0]
+        dup v15.2d, v0.d[0]
+        dup v22.2d, v0.d[0]
+        fsub v6.2d, v6.2d, v1.2d
+        fsub v0.2d, v0.2d, v1.2d
+        fsub v7.2d, v7.2d, v1.2d
+        fsub v14.2d, v14.2d, v1.2d
+        fsub v21.2d, v21.2d, v1.2d
         fmla v0.2d, v4.2d, v0.d[0]
         fmla v7.2d, v4.2d, v7.d[0]
         fmla v14.2d, v4.2d, v14.d[0]
@@ -312,25 +347,17 @@ fn an_ema_of_one_series_is_this_scan() {
         fmla v21.2d, v11.2d, v14.d[1]
         fmla v14.2d, v25.2d, v7.d[1]
         fmla v21.2d, v5.2d, v7.d[1]
-        mov v1.16b, v30.16b
         fmla v1.2d, v0.2d, v18.2d
-        mov v8.16b, v30.16b
         fmla v8.2d, v7.2d, v18.2d
-        mov v15.16b, v30.16b
         fmla v15.2d, v14.2d, v18.2d
-        mov v22.16b, v30.16b
         fmla v22.2d, v21.2d, v18.2d
-        fsub v6.2d, v6.2d, v30.2d
         fmla v1.2d, v6.2d, v25.2d
         fmla v8.2d, v6.2d, v5.2d
         fmla v15.2d, v6.2d, v12.2d
         fmla v22.2d, v6.2d, v19.2d
         dup v6.2d, v22.d[1]
         stp q1, q8, [x7]
-        stp q15, q22, [x7, #32]
-        add x6, x6, #0x40
-        add x7, x7, #0x40
-        cmp x6, x1";
+        stp q15, q22, [x7, #32]";
     let powers = EmaPowers { k: 1, powers_1_to_4: 2, powers_5_to_8: 3, power_8: 4 };
     let code = emit(&scan(ScanKind::Ema(powers)), Width::Eight, 8, MemoryHints::default()).unwrap();
     let Some(got) = body(&code) else { return println!("skipped: no objdump for AArch64") };

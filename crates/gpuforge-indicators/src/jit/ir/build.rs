@@ -293,6 +293,7 @@ impl<'p> Builder<'p> {
             BinaryOp::Gt => Opcode::Predicate(Compare::Gt),
             BinaryOp::Ge => Opcode::Predicate(Compare::Ge),
             BinaryOp::Eq => Opcode::Predicate(Compare::Eq),
+            BinaryOp::Ne if predicates => Opcode::Bitwise(Bitwise::Xor),
             BinaryOp::Ne => Opcode::Predicate(Compare::Ne),
             BinaryOp::And if predicates => Opcode::Bitwise(Bitwise::And),
             BinaryOp::Or if predicates => Opcode::Bitwise(Bitwise::Or),

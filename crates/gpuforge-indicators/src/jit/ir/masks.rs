@@ -1,8 +1,8 @@
 //! IR pass: predicates (0 or 1) that are only ever selected by become masks (no bits or all), half the instructions.
 
-use super::{Bitwise, Inst, Ir, Opcode, Src};
+use super::{Inst, Ir, Opcode, Src};
 
-/// Turns predicates that only selects read, directly or through `and` and `or`, into masks.
+/// Turns predicates that only selects read, directly or through `and`, `or` and `xor`, into masks.
 pub(super) fn predicates_to_masks(ir: &mut Ir) {
     let mask = mask_values(ir);
     let is_mask = |src: &Src| matches!(src, Src::Val(v) if mask.get(*v) == Some(&true));
@@ -18,7 +18,7 @@ pub(super) fn predicates_to_masks(ir: &mut Ir) {
 }
 
 fn combines(op: Opcode) -> bool {
-    matches!(op, Opcode::Bitwise(Bitwise::And | Bitwise::Or))
+    matches!(op, Opcode::Bitwise(_))
 }
 
 /// Which values can be masks?

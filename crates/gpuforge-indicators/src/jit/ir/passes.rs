@@ -1,4 +1,4 @@
-//! IR passes: dead-store elimination, copies before clobbering stores, folding of loads into operands.
+//! IR passes: dead-store and dead-code elimination, copies before clobbering stores, folding of loads into operands.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,6 +9,7 @@ impl Builder<'_> {
     /// Runs the passes and the verifier.
     pub(in crate::jit) fn finish(mut self) -> Result<Ir, IrError> {
         self.drop_dead_stores();
+        self.drop_dead_values();
         self.copy_before_stores()?;
         verify::verify(&self.ir)?;
         self.inline_single_loads();
@@ -53,6 +54,102 @@ impl Builder<'_> {
         }
         kept.reverse();
         self.ir.insts = kept;
+    }
+
+    /// Dead-code elimination: what no store and no state needs, recurrences included. Such is the seed of an average, which only
+    /// the warm-up reads.
+    fn drop_dead_values(&mut self) {
+        let mut needed = vec![false; self.ir.vals];
+        let mut kept: Vec<Inst> = Vec::with_capacity(self.ir.insts.len());
+        for inst in self.ir.insts.drain(..).rev() {
+            let reads: &[Src] = match &inst {
+                Inst::Op { to, .. } if needed.get(*to) != Some(&true) => continue,
+                Inst::Op { from, .. } => from,
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => std::slice::from_ref(val),
+            };
+            for src in reads {
+                if let Src::Val(v) = src
+                    && let Some(entry) = needed.get_mut(*v)
+                {
+                    *entry = true;
+                }
+            }
+            kept.push(inst);
+        }
+        kept.reverse();
+        self.ir.insts = kept;
+        self.drop_unused_scans();
+        self.drop_unused_streams();
+    }
+
+    /// Scans that no instruction computes any more, and their states.
+    fn drop_unused_scans(&mut self) {
+        let mut scans = Vec::new();
+        for inst in &mut self.ir.insts {
+            if let Inst::Op { op: Opcode::Scan(at), .. } = inst
+                && let Some(scan) = self.ir.scans.get(*at)
+            {
+                *at = scans.len();
+                scans.push(*scan);
+            }
+        }
+        if scans.len() < self.ir.scans.len() {
+            // Where there are scans, all states are theirs.
+            let mut states = Vec::new();
+            for scan in &mut scans {
+                states.extend(self.ir.states.get(scan.state));
+                scan.state = states.len() - 1;
+            }
+            (self.ir.scans, self.ir.states) = (scans, states);
+        }
+    }
+
+    /// Streams that are neither read nor written any more.
+    fn drop_unused_streams(&mut self) {
+        let mut used = vec![false; self.ir.streams.len()];
+        let mut mark = |stream: usize| used.iter_mut().skip(stream).take(1).for_each(|used| *used = true);
+        for inst in &self.ir.insts {
+            if let Inst::Store { stream, .. } = inst {
+                mark(*stream);
+            }
+            let reads: &[Src] = match inst {
+                Inst::Op { from, .. } => from,
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => std::slice::from_ref(val),
+            };
+            for src in reads {
+                if let Src::Mem { stream, .. } = src {
+                    mark(*stream);
+                }
+            }
+        }
+        let mut next = 0;
+        let numbers: Vec<usize> = used
+            .iter()
+            .map(|used| {
+                next += usize::from(*used);
+                next.saturating_sub(1)
+            })
+            .collect();
+        let renumber = |stream: &mut usize| *stream = numbers.get(*stream).copied().unwrap_or(*stream);
+        let renumber_src = |src: &mut Src| {
+            if let Src::Mem { stream, .. } = src {
+                renumber(stream);
+            }
+        };
+        for inst in &mut self.ir.insts {
+            match inst {
+                Inst::Op { from, .. } => from.iter_mut().for_each(renumber_src),
+                Inst::Store { stream, val } => {
+                    renumber(stream);
+                    renumber_src(val);
+                }
+                Inst::SetState { val, .. } => renumber_src(val),
+            }
+        }
+        let mut keep = used.iter();
+        self.ir.streams.retain(|_| keep.next() == Some(&true));
+        let mut keep = used.iter();
+        self.ir.written.retain(|_| keep.next() == Some(&true));
     }
 
     /// A load with a single use becomes a memory operand of that instruction.

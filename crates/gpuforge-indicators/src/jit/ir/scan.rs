@@ -128,14 +128,15 @@ impl Builder<'_> {
         Ok(match op {
             NodeOp::Ema { k, .. } => self.scan_ema(new, k.get(), state),
             NodeOp::Wilder { n, .. } => self.scan_ema(new, 1.0 / *n as f64, state),
-            NodeOp::RollingSum(_, n) | NodeOp::PartialRollingSum(_, n) => {
+            NodeOp::PartialRollingSum(_, n) => {
                 // The state is the sum without the value that leaves next.
                 let old = self.input(step, 0, n - 1)?;
                 let change = self.op(sub, &[new, old]);
                 let rest = self.scan_sum(change, state);
                 self.op(add, &[rest, old])
             }
-            NodeOp::RollingSumFrom { n, .. } => {
+            // The relaxed kernel of both keeps the sum as it is.
+            NodeOp::RollingSum(_, n) | NodeOp::RollingSumFrom { n, .. } => {
                 let old = self.input(step, 0, *n)?;
                 let change = self.op(sub, &[new, old]);
                 self.scan_sum(change, state)
@@ -162,6 +163,8 @@ impl Builder<'_> {
     }
 
     fn scan_sum(&mut self, x: Src, state: usize) -> Src {
+        // Of the AArch64 code, which keeps them in a register.
+        self.constants_of([1.0; 4]);
         self.scan_with_factor(x, state, 1.0, ScanKind::Sum)
     }
 

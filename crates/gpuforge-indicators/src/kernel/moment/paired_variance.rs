@@ -102,7 +102,9 @@ impl<P: Pair, const ROOT: bool> Loop<'_, P, ROOT> {
 fn repair(mut bars: [f64; 2], limits: [f64; 2], (all, n, at): (&[f64], usize, usize)) -> [f64; 2] {
     for ((bar, limit), at) in bars.iter_mut().zip(limits).zip([at, at.wrapping_add(1)]) {
         let window = all.get(at..).and_then(|all| all.get(..n));
-        if *bar < limit && let Some((window, _)) = window.map(<[f64]>::as_chunks::<1>) {
+        if *bar < limit
+            && let Some((window, _)) = window.map(<[f64]>::as_chunks::<1>)
+        {
             *bar = two_pass((window, window), 0) / n as f64;
         }
     }

@@ -2,8 +2,7 @@
 
 use std::arch::aarch64::{
     float64x2_t, vaddq_f64, vcltq_f64, vdivq_f64, vextq_f64, vfmaq_laneq_f64, vfmsq_f64, vld1q_f64,
-    vmaxnmq_f64, vmaxvq_u32, vminnmq_f64, vmulq_f64, vreinterpretq_u32_u64, vsqrtq_f64, vst1q_f64,
-    vsubq_f64,
+    vmaxnmq_f64, vmaxvq_u32, vminnmq_f64, vmulq_f64, vreinterpretq_u32_u64, vsqrtq_f64, vst1q_f64, vsubq_f64,
 };
 
 use super::{Pair, Units};
