@@ -279,6 +279,7 @@ pub fn fingerprint(files: &dyn FileSystem, env: Env<'_>) -> String {
     {
         add(path, files.read(path));
     }
+    add("platform", crate::probe::platform_stamp());
     add("pci", Some(files.list("/sys/bus/pci/devices").join(" ")));
     // One file lists ids and bound drivers of all devices; per-device sysfs reads would cost a syscall each.
     add("ids", files.read("/proc/bus/pci/devices").map(|text| pci_ids_and_drivers(&text)));

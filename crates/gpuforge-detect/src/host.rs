@@ -67,7 +67,21 @@ pub fn read(files: &dyn FileSystem, env: &dyn Fn(&str) -> Option<String>) -> Hos
         hypervisor: hypervisor(files, wsl),
         kernel,
         wsl,
+        ..Host::default()
     }
+}
+
+/// Fills in what the platform's own interfaces state (Windows, macOS), where kernel files say nothing.
+pub fn fill(host: &mut Host, stated: &Host) {
+    let fill = |known: &mut Option<String>, other: &Option<String>| {
+        if known.is_none() {
+            known.clone_from(other);
+        }
+    };
+    fill(&mut host.os_version, &stated.os_version);
+    fill(&mut host.kernel, &stated.kernel);
+    fill(&mut host.hypervisor, &stated.hypervisor);
+    host.translated = host.translated.or(stated.translated);
 }
 
 /// First line of a file, unless it is empty.
@@ -131,14 +145,20 @@ fn mentions(files: &dyn FileSystem) -> String {
 fn hypervisor(files: &dyn FileSystem, wsl: Option<u8>) -> Option<String> {
     let vendor = line(files, "/sys/class/dmi/id/sys_vendor").unwrap_or_default();
     let product = line(files, "/sys/class/dmi/id/product_name").unwrap_or_default();
-    // Bare-metal cloud instances have the same DMI vendor.
-    let bare = product.ends_with(".metal") || product.contains(".metal-");
-    let row = HYPERVISORS.iter().find(|(v, p, _)| begins(&vendor, v) && begins(&product, p) && !bare);
-    row.map(|(.., name)| (*name).to_owned())
+    hypervisor_of(&vendor, &product)
+        .map(str::to_owned)
         .or_else(|| line(files, "/sys/hypervisor/type"))
         // WSL 2 has no DMI tables, but it is always a Hyper-V guest.
         .or_else(|| (wsl == Some(2)).then(|| "hyper-v".to_owned()))
         .or_else(|| flagged(&files.read("/proc/cpuinfo")?).then(|| "unknown hypervisor".to_owned()))
+}
+
+/// Hypervisor by the firmware's system vendor and product.
+pub(crate) fn hypervisor_of(vendor: &str, product: &str) -> Option<&'static str> {
+    // Bare-metal cloud instances have the same DMI vendor.
+    let bare = product.ends_with(".metal") || product.contains(".metal-");
+    let row = HYPERVISORS.iter().find(|(v, p, _)| begins(vendor, v) && begins(product, p) && !bare);
+    row.map(|(.., name)| *name)
 }
 
 /// Does `text` begin with `word`, at a word boundary?

@@ -19,6 +19,7 @@
 //! | [`model`] | every type of the inventory; the JSON schema |
 //! | [`probe`] | table `PROBES` of tier-1 probes, deadlines; `sysfs` (tier 0), `nvml`, `adapters` (wgpu), `isolate` (child processes), `filesystem` (real, recorded, recorder) |
 //! | [`parsers`] | one parser per tool output format (`nvidia-smi`, `lspci`, `rocminfo`, …); table `FORMATS` |
+//! | [`snapshot`] | what the APIs of Windows and macOS state, as plain data, and the reports that follow from it |
 //! | [`sections`] | concatenated files with `==> path <==` headings |
 //! | [`merge`] | device deduplication, evidence weights |
 //! | [`classify`] · [`pci`] | device type of a chip; PCI ids, classes and names |
@@ -43,6 +44,7 @@ pub mod probe;
 pub mod recording;
 pub mod score;
 pub mod sections;
+pub mod snapshot;
 
 pub use model::{Gpu, Inventory};
 pub use pipeline::{CacheUse, DetectOptions, detect, from_text, record, replay};

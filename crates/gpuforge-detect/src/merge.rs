@@ -249,7 +249,7 @@ fn fill_missing(known: &mut Gpu, other: Gpu) {
     }
     fill!(option vendor, memory_bytes, arch, bus_id, pci_name, pci_id, pci_device, kernel_driver, driver_model);
     fill!(option unified_memory, gtt_bytes, system_shared_bytes, shared_max_bytes, gpu_cores, mig, partitions, index);
-    fill!(option uuid, error);
+    fill!(option uuid, error, driver_date, luid, working_set_bytes, max_buffer_bytes);
     fill!(list apis, drivers, sources);
     fill!(whole mig_profiles);
     merge_mig_devices(known, other.mig_devices);

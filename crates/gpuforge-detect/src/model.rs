@@ -131,6 +131,12 @@ pub struct Gpu {
     /// Kernel driver bound to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_driver: Option<String>,
+    /// Date of the driver, `YYYY-MM-DD`, where Windows states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_date: Option<String>,
+    /// LUID of the adapter in hexadecimal: Windows' identifier of it until the next boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub luid: Option<String>,
     /// Windows driver model (WDDM, TCC, MCDM).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_model: Option<String>,
@@ -152,6 +158,12 @@ pub struct Gpu {
     /// Upper limit of shared memory that macOS states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_max_bytes: Option<u64>,
+    /// Memory that Metal recommends to keep in use at most (`recommendedMaxWorkingSetSize`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set_bytes: Option<u64>,
+    /// Largest single buffer, where the platform states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_buffer_bytes: Option<u64>,
     /// GPU cores (Apple) or compute units, where the source counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_cores: Option<u32>,
@@ -258,6 +270,9 @@ pub struct Cpu {
     pub memory_bytes: Option<u64>,
     /// Memory this process may use (cgroup limit), where one is set.
     pub memory_limit_bytes: Option<u64>,
+    /// Commit limit of Windows: installed memory and page files together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_limit_bytes: Option<u64>,
     /// NUMA nodes.
     pub numa_nodes: Option<u32>,
 }
@@ -267,6 +282,9 @@ pub struct Cpu {
 pub struct Host {
     /// `linux`, `macos`, `windows`.
     pub os: Option<String>,
+    /// Product and version, where the platform states them: `Windows 11 Pro 24H2`, `macOS 15.1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_version: Option<String>,
     /// Kernel release.
     pub kernel: Option<String>,
     /// `docker`, `podman`, `kubernetes`, `lxc`, `systemd-nspawn`… when inside a container.
@@ -275,6 +293,9 @@ pub struct Host {
     pub wsl: Option<u8>,
     /// Hypervisor, where the kernel names one.
     pub hypervisor: Option<String>,
+    /// This process is translated from another instruction set (Rosetta 2, Windows on ARM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translated: Option<bool>,
 }
 
 /// The selected device, and why.
@@ -383,6 +404,9 @@ pub struct ProbeReport {
     /// The CPU, where the source describes it.
     #[serde(default)]
     pub cpu: Option<Cpu>,
+    /// Operating system and hypervisor, where the source states them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// Driver version for the whole machine.
     #[serde(default)]
     pub driver_version: Option<String>,

@@ -6,7 +6,7 @@ use crate::{
     cache::{self, CacheLookup, Detected, DetectionCache},
     cgroup, cpu, host,
     merge::merge,
-    model::{CacheInfo, EnvOverride, Gpu, Inventory, ProbeReport, SCHEMA, Timing, Warning},
+    model::{CacheInfo, Cpu, EnvOverride, Gpu, Host, Inventory, ProbeReport, SCHEMA, Timing, Warning},
     overrides::{self, Env},
     probe::{
         Tier0Findings, Tier1, Tier1Options, Tier1Run,
@@ -139,7 +139,9 @@ pub fn replay(recording: &Recording) -> Inventory {
     };
     let mut detected = assemble(&recording.files, sysfs::read(&recording.files), &tier1.reports, &env);
     detected.host.os = Some(recording.os.clone());
-    detected.cpu.arch = Some(recording.arch.clone());
+    // A translated process records its own instruction set; a report states that of the machine.
+    let stated = tier1.reports.iter().find_map(|r| r.cpu.as_ref()?.arch.clone());
+    detected.cpu.arch = stated.or_else(|| Some(recording.arch.clone()));
     detected.warnings.extend(tier1.warnings);
     let limits = ProcessLimits { cgroup: cgroup::limits(&recording.files), affinity: recording.affinity };
     finish(detected, &limits, &options, &env, CacheInfo::default(), Vec::new())
@@ -171,7 +173,7 @@ fn probe(
     let (cpu, host) = (detected.cpu, detected.host);
     detected = merged(tier0, &tier1.reports);
     detected.cpu = detected_cpu(cpu, &tier1.reports);
-    detected.host = host;
+    detected.host = detected_host(host, &tier1.reports);
     (detected, tier1)
 }
 
@@ -188,16 +190,21 @@ fn assemble(
 ) -> Detected {
     let mut detected = merged(tier0, tier1);
     detected.cpu = detected_cpu(cpu::read_static(files), tier1);
-    detected.host = host::read(files, env);
+    detected.host = detected_host(host::read(files, env), tier1);
     detected
 }
 
-/// A tool that describes the CPU (sysctl on macOS) fills in where there are no kernel files.
-fn detected_cpu(cpu: crate::model::Cpu, tier1: &[ProbeReport]) -> crate::model::Cpu {
+/// A probe that describes the CPU (of Windows or macOS) fills in where there are no kernel files.
+fn detected_cpu(cpu: Cpu, tier1: &[ProbeReport]) -> Cpu {
     match tier1.iter().find_map(|r| r.cpu.clone()) {
-        Some(told) if cpu.brand.is_none() => crate::model::Cpu { arch: cpu.arch, ..told },
+        Some(told) if cpu.brand.is_none() => Cpu { arch: told.arch.or(cpu.arch), ..told },
         _ => cpu,
     }
+}
+
+fn detected_host(mut host: Host, tier1: &[ProbeReport]) -> Host {
+    tier1.iter().filter_map(|r| r.host.as_ref()).for_each(|stated| host::fill(&mut host, stated));
+    host
 }
 
 fn merged(mut reports: Vec<ProbeReport>, tier1: &[ProbeReport]) -> Detected {

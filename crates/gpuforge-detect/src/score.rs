@@ -56,7 +56,8 @@ pub fn score(gpu: &Gpu, system_memory: Option<u64>) -> Score {
 fn memory_term(gpu: &Gpu, system_memory: Option<u64>) -> (f64, String) {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let points = |gib: f64| MEMORY * ((1.0 + gib).ln() / (1.0 + MAX_MEMORY).ln()).min(1.0);
-    let shared = gpu.system_shared_bytes.or(gpu.gtt_bytes).or(system_memory.map(|b| b / 2));
+    let shared =
+        gpu.system_shared_bytes.or(gpu.gtt_bytes).or(gpu.working_set_bytes).or(system_memory.map(|b| b / 2));
     match (gpu.memory_bytes, shared) {
         (own, Some(shared)) if gpu.kind == GpuType::Integrated => {
             let bytes = shared.max(own.unwrap_or(0));

@@ -21,7 +21,7 @@ mod nvidia_xml;
 mod rocm_smi;
 mod rocminfo;
 mod sycl_ls;
-mod sysctl;
+pub(crate) mod sysctl;
 mod system_profiler;
 mod vulkaninfo;
 mod win32;
@@ -167,6 +167,17 @@ pub(crate) fn size_bytes(text: &str) -> Option<u64> {
     whole.checked_mul(multiple)?.checked_add((fraction * multiple as f64) as u64)
 }
 
+/// NVIDIA's release in a Windows driver version: the last five digits, so `32.0.15.6094` is 560.94.
+pub fn nvidia_release(version: &str) -> Option<String> {
+    let parts: Vec<&str> = version.trim().split('.').collect();
+    let [_, _, third, fourth] = parts.as_slice() else { return None };
+    let digits = format!("{third}{fourth:0>4}");
+    let last = digits.get(digits.len().checked_sub(5)?..)?;
+    let (major, minor) = last.split_at_checked(3)?;
+    let release = last.bytes().all(|b| b.is_ascii_digit()) && !major.starts_with('0');
+    release.then(|| format!("{major}.{minor}"))
+}
+
 /// Is this cell a "no value" sentinel (`N/A`, `[Not Supported]`, …)?
 pub(crate) fn is_absent(cell: &str) -> bool {
     let cell = cell.trim();
@@ -203,6 +214,21 @@ mod tests {
         let report = reports(&text).remove(0);
         assert_eq!((report.gpus.len(), report.warnings.len()), (MAX_GPUS, 1));
         assert!(report.warnings[0].message.contains("300 GPUs"));
+    }
+
+    #[test]
+    fn nvidia_releases_in_windows_versions() {
+        let check =
+            |text: &str, want: Option<&str>| assert_eq!(nvidia_release(text).as_deref(), want, "{text}");
+        check("32.0.15.6094", Some("560.94"));
+        check("31.0.15.3598", Some("535.98"));
+        check("27.21.14.5671", Some("456.71"));
+        check("30.0.15.1179", Some("511.79"));
+        check("32.0.15.8115", Some("581.15"));
+        check("10.0.26100.1", None);
+        check("560.94", None);
+        check("1.2.x.y", None);
+        check("", None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::ProbeError;
 use crate::{
     classify,
     model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
-    pci,
+    parsers, pci,
 };
 
 /// Enumerates the adapters of the platform's native graphics APIs.
@@ -41,7 +41,10 @@ fn describe(info: &wgpu::AdapterInfo, local_bytes: Option<u64>) -> Gpu {
         }
         _ => None,
     };
-    gpu.driver_version = Some(info.driver_info.clone()).filter(|v| !v.is_empty());
+    let version = Some(info.driver_info.clone()).filter(|v| !v.is_empty());
+    // DX12 states the version of Windows' driver package, Vulkan that of NVIDIA.
+    let release = version.as_deref().filter(|_| vendor == Vendor::Nvidia).and_then(parsers::nvidia_release);
+    gpu.driver_version = release.or(version);
     if !info.driver.is_empty() {
         gpu.drivers.push(format!("{} {}", info.driver, info.driver_info).trim().to_owned());
     }

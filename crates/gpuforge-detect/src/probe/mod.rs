@@ -6,17 +6,21 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    model::{ProbeReport, Timing, Vendor, Warning},
+    model::{GpuType, ProbeReport, Timing, Vendor, Warning},
     overrides::Env,
-    parsers,
+    parsers, snapshot,
 };
 
 #[cfg(feature = "adapters")]
 pub mod adapters;
 pub mod filesystem;
 pub mod isolate;
+#[cfg(target_os = "macos")]
+pub mod macos;
 pub mod nvml;
 pub mod sysfs;
+#[cfg(windows)]
+pub mod windows;
 
 use isolate::{Isolation, TaskOutcome};
 
@@ -58,6 +62,8 @@ pub struct Probe {
     pub queries: &'static str,
     /// Whether the tier-0 findings make it worth running.
     pub relevant: fn(&Tier0Findings) -> bool,
+    /// A fallback runs after the other probes, where their reports lack what it would state.
+    pub fallback: Option<fn(&[ProbeReport]) -> bool>,
     /// How it gets its data.
     pub source: ProbeSource,
 }
@@ -83,7 +89,7 @@ impl Tier0Findings {
             intel_card: report
                 .gpus
                 .iter()
-                .any(|g| g.vendor == Some(Vendor::Intel) && g.kind == crate::model::GpuType::Discrete),
+                .any(|g| g.vendor == Some(Vendor::Intel) && g.kind == GpuType::Discrete),
         }
     }
 }
@@ -95,19 +101,38 @@ pub const PROBES: &[Probe] = &[
         name: "adapters",
         queries: "Vulkan, Metal or DX12 for its adapters, through wgpu",
         relevant: |_| true,
+        fallback: None,
         source: ProbeSource::Library(adapters::read),
     },
     Probe {
         name: "nvml",
         queries: "NVIDIA's management library",
         relevant: |found| found.nvidia,
+        fallback: None,
         source: ProbeSource::Library(nvml::read),
+    },
+    #[cfg(windows)]
+    Probe {
+        name: "windows",
+        queries: "DXGI, the device manager and the registry of Windows",
+        relevant: |_| true,
+        fallback: None,
+        source: ProbeSource::Library(windows::read),
+    },
+    #[cfg(target_os = "macos")]
+    Probe {
+        name: "macos",
+        queries: "Metal, IOKit's registry and sysctl of macOS",
+        relevant: |_| true,
+        fallback: None,
+        source: ProbeSource::Library(macos::read),
     },
     #[cfg(target_os = "macos")]
     Probe {
         name: "system_profiler",
         queries: "macOS for its displays and their GPUs",
         relevant: |_| true,
+        fallback: Some(lacks_gpus),
         source: ProbeSource::Tool {
             program: "system_profiler",
             default_dir: "/usr/sbin",
@@ -120,6 +145,7 @@ pub const PROBES: &[Probe] = &[
         name: "sysctl",
         queries: "macOS for CPU cores, caches and memory",
         relevant: |_| true,
+        fallback: Some(lacks_cpu),
         source: ProbeSource::Tool {
             program: "sysctl",
             default_dir: "/usr/sbin",
@@ -132,6 +158,7 @@ pub const PROBES: &[Probe] = &[
         name: "win32",
         queries: "Windows for its display adapters and their drivers",
         relevant: |_| true,
+        fallback: Some(lacks_gpus),
         source: ProbeSource::Tool {
             program: "powershell.exe",
             default_dir: "C:\\Windows\\System32\\WindowsPowerShell\\v1.0",
@@ -148,6 +175,7 @@ pub const PROBES: &[Probe] = &[
         name: "rocm-smi",
         queries: "AMD's management tool, where it is installed",
         relevant: |found| found.amd_compute,
+        fallback: None,
         source: ProbeSource::Tool {
             program: "rocm-smi",
             default_dir: "/opt/rocm/bin",
@@ -166,6 +194,7 @@ pub const PROBES: &[Probe] = &[
         name: "xpu-smi",
         queries: "Intel's management tool, where it is installed",
         relevant: |found| found.intel_card,
+        fallback: None,
         source: ProbeSource::Tool {
             program: "xpu-smi",
             default_dir: "/usr/bin",
@@ -175,9 +204,39 @@ pub const PROBES: &[Probe] = &[
     },
 ];
 
+/// No report of the platform's API lists a GPU with hardware of its own.
+#[cfg_attr(
+    not(any(windows, target_os = "macos", test)),
+    expect(dead_code, reason = "Linux has no fallback probe")
+)]
+fn lacks_gpus(reports: &[ProbeReport]) -> bool {
+    let real = |report: &&ProbeReport| report.gpus.iter().any(|g| g.kind != GpuType::Software);
+    reports.iter().filter(|r| API_PROBES.contains(&r.kind.as_str())).find(real).is_none()
+}
+
+/// No report describes the CPU.
+#[cfg_attr(not(any(target_os = "macos", test)), expect(dead_code, reason = "only macOS has a tool for it"))]
+fn lacks_cpu(reports: &[ProbeReport]) -> bool {
+    reports.iter().all(|r| r.cpu.as_ref().is_none_or(|cpu| cpu.brand.is_none()))
+}
+
+/// Probes of a platform's own API, for which tools are the fallback.
+const API_PROBES: [&str; 2] = [snapshot::windows::KIND, snapshot::macos::KIND];
+
 /// The probe of this name.
 pub fn find(name: &str) -> Option<&'static Probe> {
     PROBES.iter().find(|p| p.name == name)
+}
+
+/// What changes with a boot or a driver on platforms without kernel files, for the fingerprint of the cache. Loads no library
+/// of a driver.
+pub fn platform_stamp() -> Option<String> {
+    #[cfg(windows)]
+    return windows::stamp();
+    #[cfg(target_os = "macos")]
+    return macos::stamp();
+    #[cfg(not(any(windows, target_os = "macos")))]
+    None
 }
 
 /// Tier-1 options.
@@ -221,7 +280,7 @@ impl<'a> Tier1Run<'a> {
     /// Starts the probes that run whatever tier 0 finds.
     pub fn start(options: &'a Tier1Options, env: Env<'a>) -> Self {
         let mut run = Tier1Run { options, env, running: Vec::new(), done: Tier1::default() };
-        run.start_relevant(&Tier0Findings::default(), |_| true);
+        run.start_relevant(&Tier0Findings::default(), |p| p.fallback.is_none());
         run
     }
 
@@ -241,7 +300,10 @@ impl<'a> Tier1Run<'a> {
     /// Starts the rest and waits for all, each until its deadline.
     pub fn finish(mut self, found: &Tier0Findings) -> Tier1 {
         let early = Tier0Findings::default();
-        self.start_relevant(found, |p| !(p.relevant)(&early));
+        self.start_relevant(found, |p| p.fallback.is_none() && !(p.relevant)(&early));
+        self.collect();
+        let reports = self.done.reports.clone();
+        self.start_relevant(found, |p| p.fallback.is_some_and(|lacks| lacks(&reports)));
         self.collect();
         let position = |kind: &str| PROBES.iter().position(|p| p.name == kind);
         self.done.timings.sort_by_key(|t| position(&t.phase));
@@ -314,5 +376,37 @@ impl Tier1 {
             }
         };
         self.timings.push(Timing { phase: probe.name.to_owned(), ms, outcome: word.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cpu, Gpu};
+
+    #[test]
+    fn tools_are_asked_only_where_the_api_lacks_an_answer() {
+        let of = |kind: &str, gpu: Option<GpuType>| ProbeReport {
+            gpus: gpu.map(|kind| Gpu { kind, ..Gpu::default() }).into_iter().collect(),
+            ..ProbeReport::of(kind)
+        };
+        assert!(lacks_gpus(&[]));
+        assert!(lacks_gpus(&[of("windows", None), of("adapters", Some(GpuType::Discrete))]));
+        assert!(lacks_gpus(&[of("windows", Some(GpuType::Software))]));
+        assert!(!lacks_gpus(&[of("windows", Some(GpuType::Discrete))]));
+        assert!(!lacks_gpus(&[of("macos", Some(GpuType::Integrated))]));
+        let cpu = |brand: Option<&str>| ProbeReport {
+            cpu: Some(Cpu { brand: brand.map(str::to_owned), ..Cpu::default() }),
+            ..ProbeReport::of("macos")
+        };
+        assert!(lacks_cpu(&[of("nvml", None), cpu(None)]));
+        assert!(!lacks_cpu(&[cpu(Some("Apple M1"))]));
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        for (at, probe) in PROBES.iter().enumerate() {
+            assert!(PROBES.iter().skip(at + 1).all(|p| p.name != probe.name), "{}", probe.name);
+        }
     }
 }

@@ -61,7 +61,7 @@ fn check(text: &Path, expected: &Value) -> Vec<String> {
 }
 
 /// Objects are compared by the keys that are expected; ours may say more.
-fn compare(path: &str, want: &Value, have: &Value, wrong: &mut Vec<String>) {
+pub(crate) fn compare(path: &str, want: &Value, have: &Value, wrong: &mut Vec<String>) {
     let any = want == "unknown" && (path.ends_with(".type") || path.ends_with(".usable_for_compute"));
     match (want, have) {
         _ if any => {}
