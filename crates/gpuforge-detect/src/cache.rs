@@ -136,7 +136,7 @@ impl DetectionCache {
         fs::create_dir_all(&self.dir)?;
         let mut file = tempfile::Builder::new().prefix(".detect-").tempfile_in(&self.dir)?;
         file.write_all(&encode(&entry)?)?;
-        file.persist(self.path(fingerprint)).map_err(|e| e.error)?;
+        replace(file, &self.path(fingerprint))?;
         self.prune();
         Ok(())
     }
@@ -201,6 +201,20 @@ impl DetectionCache {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Renames a complete file into place. Windows refuses while another process replaces or opens the same file, so the rename is
+/// tried again for a short time; elsewhere the first try counts.
+fn replace(mut file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
+    for wait_ms in [1, 2, 4, 8, 16, 32, 64] {
+        match file.persist(path) {
+            Ok(_) => return Ok(()),
+            Err(e) if cfg!(windows) && e.error.kind() == io::ErrorKind::PermissionDenied => file = e.file,
+            Err(e) => return Err(e.error),
+        }
+        std::thread::sleep(Duration::from_millis(wait_ms));
+    }
+    file.persist(path).map(|_| ()).map_err(|e| e.error)
 }
 
 fn warning(path: &Path, message: &str) -> Warning {

@@ -29,7 +29,7 @@ static FIXTURES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap().flatten().map(|e| e.path()));
     let mut texts: Vec<_> = files
         .filter(|file| file.extension().is_some_and(|e| e == "txt"))
-        .map(|file| (file.display().to_string(), fs::read_to_string(&file).unwrap()))
+        .map(|file| (file.display().to_string().replace('\\', "/"), fs::read_to_string(&file).unwrap()))
         .collect();
     texts.sort();
     assert!(texts.len() > 50, "the fixtures are missing");
