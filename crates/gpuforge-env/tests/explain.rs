@@ -55,7 +55,7 @@ fn the_table_is_valid_and_every_pattern_has_a_case() {
     known.table().check_deep().unwrap();
     let ids: Vec<&str> = known.table().pattern.iter().map(|p| p.id.as_str()).collect();
     let expected: Vec<String> = (1..=ids.len()).map(|i| format!("P{i:02}")).collect();
-    assert!(ids.len() >= 82);
+    assert!(ids.len() >= 90);
     assert_eq!(ids, expected, "ids are stable and in order");
     assert_eq!(sections(CASES).map(|(id, _)| id.trim()).collect::<Vec<_>>(), ids);
 }
@@ -92,6 +92,56 @@ fn the_root_cause_is_found_among_other_output() {
             assert_eq!(root(&read(&known, &wide)), id, "as UTF-16");
         }
     }
+}
+
+/// Steps that a Windows or macOS log gets are for that system: no package manager or path of Linux.
+#[test]
+fn steps_are_those_of_the_platform() {
+    let windows = [
+        ("P08", "RuntimeError: Found no NVIDIA driver on your system. C:\\Users\\me\\x.py"),
+        (
+            "P58",
+            "Could not load dynamic library 'cudart64_110.dll'; dlerror: cudart64_110.dll not found (C:\\Users\\me)",
+        ),
+        ("P80", "vkCreateInstance: Found no drivers! C:\\Windows\\System32\\vulkan-1.dll"),
+        (
+            "P83",
+            "ImportError: DLL load failed while importing cv2: The specified module could not be found. C:\\Users\\me",
+        ),
+        ("P84", "VCRUNTIME140_1.dll was not found C:\\Windows\\System32"),
+        ("P85", "OSError: [WinError 1455] The paging file is too small for this operation to complete"),
+        ("P88", "OSError: [WinError 206] The filename or extension is too long"),
+    ];
+    let macos = [
+        ("P36", "RuntimeError: MPS backend out of memory (MPS allocated: 1 GB)"),
+        ("P37", "NotImplementedError: The operator 'x' is not currently implemented for the MPS device."),
+        (
+            "P86",
+            "/Users/me/x.so (mach-o file, but is an incompatible architecture (have 'x86_64', need 'arm64'))",
+        ),
+        ("P87", "/Users/me/x.py RuntimeError: PyTorch is not linked with support for mps devices"),
+    ];
+    let all = windows.map(|c| (c, Platform::Windows)).into_iter().chain(macos.map(|c| (c, Platform::Macos)));
+    for ((id, log), platform) in all {
+        let found = read(ours(), log.as_bytes());
+        assert_eq!(root(&found), id, "{log}");
+        let cause = found.root.unwrap();
+        assert_eq!(cause.platform, platform, "{log}");
+        for word in ["sudo", "apt ", "/usr/", "ldconfig", "dmesg", "/dev/", "modprobe"] {
+            assert!(cause.steps.iter().all(|step| !step.contains(word)), "{id}: {word} in {:?}", cause.steps);
+        }
+    }
+}
+
+/// A translated process confirms the cause that it would explain.
+#[test]
+fn rosetta_is_evidence() {
+    let log = "ImportError: /Users/me/x.so (mach-o file, but is an incompatible architecture (have 'x86_64', need 'arm64'))";
+    let confidence = |translated| {
+        let facts = HostEvidence { platform: Some(Platform::Macos), translated, ..HostEvidence::default() };
+        explain(log.as_bytes(), ours(), &facts).unwrap().root.unwrap().confidence
+    };
+    assert!(confidence(Some(true)) > confidence(None) && confidence(None) > confidence(Some(false)));
 }
 
 #[test]
@@ -376,7 +426,7 @@ proptest! {
     }
 
     #[test]
-    fn any_order_of_messages_is_handled(picks in proptest::collection::vec(0usize..82, 1..12), cut in 0usize..400) {
+    fn any_order_of_messages_is_handled(picks in proptest::collection::vec(0usize..90, 1..12), cut in 0usize..400) {
         let cases: Vec<(&str, &str)> = sections(CASES).collect();
         let log: String = picks.iter().map(|i| cases[*i].1).collect::<Vec<_>>().join("\n");
         let found = read(ours(), &log.as_bytes()[cut.min(log.len())..]);

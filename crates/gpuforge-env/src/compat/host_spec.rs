@@ -1,6 +1,9 @@
 //! Host spec: the machine an environment is resolved for (this one, a named GPU, a cloud instance type, or pasted text).
 
-use gpuforge_detect::model::{Gpu, GpuType, Inventory, Usable, Vendor};
+use gpuforge_detect::{
+    model::{Gpu, GpuType, Inventory, Usable, Vendor},
+    parsers::nvidia_release,
+};
 use serde::Serialize;
 
 use super::{
@@ -152,6 +155,14 @@ pub fn from_inventory(table: &CompatTable, inventory: &Inventory) -> HostSpec {
     let arch = arch.unwrap_or_else(|| if apple { "aarch64" } else { "x86_64" }.to_owned());
     let arch = if arch == "arm64" { "aarch64".to_owned() } else { arch };
     let mut spec = HostSpec { os, arch, container: host.container.clone(), ..HostSpec::default() };
+    let release = host.os_version.as_deref().and_then(|text| text.strip_prefix("macOS "));
+    spec.os_version = release.filter(|_| os == Os::Macos).and_then(Version::leading);
+    if host.translated == Some(true) {
+        spec.notes.push(format!(
+            "this process is translated; the machine is {}: use a Python of that kind, or installers pick other wheels",
+            spec.arch
+        ));
+    }
     let Some((at, gpu)) = pick(inventory) else {
         spec.notes.push(match inventory.gpus.is_empty() {
             true => "no GPU was found".to_owned(),
@@ -164,7 +175,7 @@ pub fn from_inventory(table: &CompatTable, inventory: &Inventory) -> HostSpec {
     spec.driver = [gpu.driver_version.as_ref(), inventory.driver_version.as_ref()]
         .into_iter()
         .flatten()
-        .find_map(|text| Version::leading(text))
+        .find_map(|text| Version::leading(&nvidia_release(text).unwrap_or_else(|| text.clone())))
         .filter(|_| chosen.vendor == Vendor::Nvidia);
     spec.cuda = inventory.cuda_version.as_deref().and_then(Version::leading);
     if gpu.usable_for_compute == Usable::No {

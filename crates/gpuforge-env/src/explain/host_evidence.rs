@@ -1,6 +1,9 @@
 //! Host evidence: facts about this machine that confirm or refute a cause. Plain data, collected without waking a device.
 
-use gpuforge_detect::model::{Inventory, Vendor};
+use gpuforge_detect::{
+    model::{Inventory, Vendor},
+    parsers::nvidia_release,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::doctor::{CheckResult, Status};
@@ -50,6 +53,8 @@ pub struct HostEvidence {
     pub capability: Option<(u32, u32)>,
     /// A variable that hides devices.
     pub hidden_by: Option<String>,
+    /// This process is translated (Rosetta 2, Windows on ARM).
+    pub translated: Option<bool>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
     /// Results of doctor checks.
@@ -101,7 +106,8 @@ impl HostEvidence {
             gpus: Some(inventory.gpus.len()),
             nvidia_driver: driver
                 .filter(|_| nvidia().count() > 0)
-                .and_then(|v| v.split('.').next()?.parse().ok()),
+                .and_then(|v| nvidia_release(&v).unwrap_or(v).split('.').next()?.parse().ok()),
+            translated: host.translated,
             capability: capabilities.iter().min().copied().zip(capabilities.iter().max().copied()),
             hidden_by: inventory.gpus.iter().find_map(|g| g.hidden_by.clone()),
             library_path: None,
@@ -138,6 +144,8 @@ pub enum HostCondition {
     DevicesHidden,
     /// `LD_LIBRARY_PATH` is set.
     LibraryPathSet,
+    /// This process is translated from another instruction set.
+    Translated,
     /// No GPU at all.
     NoGpu,
 }
@@ -178,6 +186,9 @@ impl HostCondition {
             HostCondition::LibraryPathSet => {
                 Some(set("LD_LIBRARY_PATH", &facts.library_path)).filter(|(is, _)| *is)
             }
+            HostCondition::Translated => facts.translated.map(|is| {
+                (is, if is { "this process is translated" } else { "this process is native" }.to_owned())
+            }),
             HostCondition::NoGpu => facts.gpus.map(|gpus| (gpus == 0, format!("{gpus} GPUs"))),
         }
     }
