@@ -3,7 +3,7 @@
 use gpuforge_detect::{
     host,
     merge::merge,
-    model::{Gpu, GpuType, Host, Vendor},
+    model::{Gpu, GpuType, Host, ProbeReport, Usable, Vendor},
     probe::{filesystem::FileSystem, sysfs},
 };
 
@@ -36,6 +36,10 @@ pub struct User {
 impl HostFacts {
     /// Reads kernel files only.
     pub(super) fn read(view: &SystemView) -> Self {
+        if let Some(stated) = view.windows().map(|w| w.report()).or_else(|| view.macos().map(|m| m.report()))
+        {
+            return HostFacts::stated(view, stated);
+        }
         let merged = merge(sysfs::read(view));
         let version = view.read("/sys/module/nvidia/version").map(|v| v.trim().to_owned());
         let env = |name: &str| view.env(name).map(str::to_owned);
@@ -45,6 +49,19 @@ impl HostFacts {
             platform: host::read(view, &env),
             user: user(view),
         }
+    }
+
+    /// Facts of a platform without kernel files, as its API states them.
+    fn stated(view: &SystemView, report: ProbeReport) -> Self {
+        let env = |name: &str| view.env(name).map(str::to_owned);
+        let mut platform = host::read(view, &env);
+        if let Some(stated) = &report.host {
+            platform.os.clone_from(&stated.os);
+            host::fill(&mut platform, stated);
+        }
+        let nvidia = |g: &&Gpu| g.vendor == Some(Vendor::Nvidia) && g.usable_for_compute != Usable::No;
+        let version = report.gpus.iter().find(nvidia).and_then(|g| g.driver_version.clone());
+        HostFacts { nvidia: version, platform, gpus: report.gpus, user: None }
     }
 
     /// GPUs of a vendor.

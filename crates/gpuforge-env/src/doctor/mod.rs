@@ -36,11 +36,11 @@ mod view;
 pub use bundle::bundle;
 pub use check::{CHECKS, Check};
 pub use finding::{Finding, Status};
-pub use fix::{EnvVarChange, FixScripts};
+pub use fix::{EnvVarChange, FixScripts, Shell};
 pub use redact::Redactor;
 pub use run::{run, run_check};
 pub use tool::ToolOutput;
-pub use view::{SystemView, TOOL_LIMIT};
+pub use view::{SystemView, TOOL_LIMIT, ViewOs};
 
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]

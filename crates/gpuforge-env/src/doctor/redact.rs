@@ -14,7 +14,7 @@ const FORMS: [(&str, &str); 6] = [
     (r"(?i)\b(?:GPU-|MIG-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
     (r"(?i)\b[0-9a-f]{32,128}\b", "<id>"),
     (r"(?i)\b(serial(?:[ _-]?(?:number|no))?\.?\s*[:=]\s*)[^\s,;]+", "${1}<serial>"),
-    (r"(/(?:home|Users)/)[^/\s:;,'<]+", "${1}<user>"),
+    (r"((?:/home/|[/\\]Users[/\\]))[^/\\\s:;,'<]+", "${1}<user>"),
 ];
 
 /// Replacement of the home directory.
@@ -33,14 +33,18 @@ impl Redactor {
     pub fn of(view: &SystemView) -> Self {
         let facts = view.host_facts();
         let mut words: Vec<(String, &'static str)> = Vec::new();
-        words.extend(view.home().filter(|h| *h != "/root").map(|h| (h.to_owned(), HOME)));
+        let home = view.home().filter(|h| h != "/root");
+        words.extend(home.iter().map(|h| (h.replace('/', "\\"), HOME)));
+        words.extend(home.map(|h| (h, HOME)));
         let names =
             ["USER", "LOGNAME", "SUDO_USER", "USERNAME"].into_iter().filter_map(|v| view.env_nonempty(v));
         let names = names.map(str::to_owned).chain(facts.user.as_ref().and_then(|u| u.name.clone()));
         // Not identifying.
         words.extend(names.filter(|n| n != "root").map(|n| (n, "<user>")));
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().filter_map(|f| view.read(f));
-        let hosts = files.chain(view.env_nonempty("HOSTNAME").map(str::to_owned));
+        let hosts = files.chain(
+            ["HOSTNAME", "COMPUTERNAME"].into_iter().filter_map(|v| view.env_nonempty(v)).map(str::to_owned),
+        );
         for host in hosts.map(|h| h.trim().to_owned()).filter(|h| !h.is_empty() && h != "localhost") {
             words.extend(host.split_once('.').map(|(short, _)| (short.to_owned(), "<host>")));
             words.push((host, "<host>"));

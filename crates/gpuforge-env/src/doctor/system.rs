@@ -1,6 +1,9 @@
-//! System queries beyond file contents: disk space, device node permissions, TCP connect; real and simulated.
+//! System queries beyond file contents: disk space, device node permissions, TCP connect, the APIs of Windows and macOS;
+//! real and simulated.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use gpuforge_detect::snapshot::{MacosSnapshot, WindowsSnapshot};
 
 /// Disk space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,14 @@ pub trait System: Send + Sync {
     fn node(&self, path: &str, real: &Path) -> Option<NodePermissions>;
     /// TCP connect time, or why it failed.
     fn connect(&self, host: &str, port: u16, limit: Duration) -> Result<Duration, String>;
+    /// What Windows states about itself, without DXGI; `None` elsewhere.
+    fn windows(&self) -> Option<WindowsSnapshot>;
+    /// What macOS states about itself, without Metal; `None` elsewhere.
+    fn macos(&self) -> Option<MacosSnapshot>;
+    /// It describes the machine of a view whatever its root is.
+    fn is_simulated(&self) -> bool {
+        false
+    }
 }
 
 /// The real system.
@@ -47,8 +58,28 @@ impl System for RealSystem {
         Some(DiskSpace { total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
     }
 
-    #[cfg(not(unix))]
+    #[cfg(windows)]
+    fn space(&self, _: &str, real: &Path) -> Option<DiskSpace> {
+        let (total, free) = gpuforge_detect::probe::windows::disk_space(real)?;
+        Some(DiskSpace { total, free })
+    }
+
+    #[cfg(not(any(unix, windows)))]
     fn space(&self, _: &str, _: &Path) -> Option<DiskSpace> {
+        None
+    }
+
+    fn windows(&self) -> Option<WindowsSnapshot> {
+        #[cfg(windows)]
+        return Some(gpuforge_detect::probe::windows::system());
+        #[cfg(not(windows))]
+        None
+    }
+
+    fn macos(&self) -> Option<MacosSnapshot> {
+        #[cfg(target_os = "macos")]
+        return Some(gpuforge_detect::probe::macos::system());
+        #[cfg(not(target_os = "macos"))]
         None
     }
 
@@ -99,6 +130,10 @@ pub struct SimulatedSystem {
     pub nodes: BTreeMap<String, NodePermissions>,
     /// Reachable hosts and their connect time.
     pub hosts: BTreeMap<String, Duration>,
+    /// It runs Windows.
+    pub windows: Option<WindowsSnapshot>,
+    /// It runs macOS.
+    pub macos: Option<MacosSnapshot>,
 }
 
 impl System for SimulatedSystem {
@@ -116,5 +151,17 @@ impl System for SimulatedSystem {
     fn connect(&self, host: &str, _: u16, limit: Duration) -> Result<Duration, String> {
         let silent = || format!("no answer within {} ms", limit.as_millis());
         self.hosts.get(host).copied().ok_or_else(silent)
+    }
+
+    fn windows(&self) -> Option<WindowsSnapshot> {
+        self.windows.clone()
+    }
+
+    fn macos(&self) -> Option<MacosSnapshot> {
+        self.macos.clone()
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
     }
 }

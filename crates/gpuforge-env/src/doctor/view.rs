@@ -10,7 +10,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use gpuforge_detect::probe::filesystem::FileSystem;
+use gpuforge_detect::{
+    probe::filesystem::FileSystem,
+    snapshot::{MacosSnapshot, WindowsSnapshot},
+};
 
 use super::{
     host_facts::HostFacts,
@@ -40,6 +43,19 @@ pub struct SystemView {
     offline: bool,
     deep: bool,
     host_facts: OnceLock<HostFacts>,
+    windows: OnceLock<Option<WindowsSnapshot>>,
+    macos: OnceLock<Option<MacosSnapshot>>,
+}
+
+/// Operating system of the viewed machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewOs {
+    /// Linux, and every other system with kernel files.
+    Linux,
+    /// Windows.
+    Windows,
+    /// macOS.
+    Macos,
 }
 
 impl SystemView {
@@ -64,6 +80,8 @@ impl SystemView {
             offline: false,
             deep: false,
             host_facts: OnceLock::new(),
+            windows: OnceLock::new(),
+            macos: OnceLock::new(),
         }
     }
 
@@ -141,9 +159,64 @@ impl SystemView {
         self.env(name).map(str::trim).filter(|v| !v.is_empty())
     }
 
+    /// What Windows states about itself, read once; `None` on other systems and under a foreign root.
+    pub fn windows(&self) -> Option<&WindowsSnapshot> {
+        let here = || self.is_live() || self.system.is_simulated();
+        self.windows.get_or_init(|| here().then(|| self.system.windows()).flatten()).as_ref()
+    }
+
+    /// What macOS states about itself, read once; `None` on other systems and under a foreign root.
+    pub fn macos(&self) -> Option<&MacosSnapshot> {
+        let here = || self.is_live() || self.system.is_simulated();
+        self.macos.get_or_init(|| here().then(|| self.system.macos()).flatten()).as_ref()
+    }
+
+    /// The operating system.
+    pub fn os(&self) -> ViewOs {
+        match (self.windows(), self.macos()) {
+            (Some(_), _) => ViewOs::Windows,
+            (None, Some(_)) => ViewOs::Macos,
+            (None, None) => ViewOs::Linux,
+        }
+    }
+
+    /// An environment variable that names an absolute path, with forward slashes and without one at its end.
+    pub fn env_path(&self, name: &str) -> Option<String> {
+        self.absolute(self.env_nonempty(name)?)
+    }
+
+    /// An absolute path with forward slashes; `None` for a relative one. Windows takes both kinds of slashes.
+    fn absolute(&self, path: &str) -> Option<String> {
+        if self.os() != ViewOs::Windows {
+            let trimmed = path.trim_end_matches('/');
+            return path.starts_with('/').then(|| if trimmed.is_empty() { "/" } else { trimmed }.to_owned());
+        }
+        let path = path.trim_matches('"').replace('\\', "/");
+        let drive = matches!(path.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic());
+        drive.then(|| path.trim_end_matches('/').to_owned())
+    }
+
+    /// How a shell of this system unsets a variable.
+    pub fn unset_command(&self, variable: &str) -> String {
+        match self.os() {
+            ViewOs::Windows => format!("Remove-Item Env:{variable}"),
+            _ => format!("unset {variable}"),
+        }
+    }
+
     /// The home directory.
-    pub fn home(&self) -> Option<&str> {
-        self.env_nonempty("HOME").map(|home| home.trim_end_matches('/')).filter(|home| home.starts_with('/'))
+    pub fn home(&self) -> Option<String> {
+        self.env_path(if self.os() == ViewOs::Windows { "USERPROFILE" } else { "HOME" })
+    }
+
+    /// First bytes of a file.
+    pub fn head(&self, path: &str, bytes: u64) -> Option<Vec<u8>> {
+        use std::io::Read as _;
+        let real =
+            Some(self.resolve_path(path)).filter(|r| std::fs::metadata(r).is_ok_and(|m| m.is_file()))?;
+        let mut head = Vec::new();
+        std::fs::File::open(real).ok()?.take(bytes).read_to_end(&mut head).ok()?;
+        Some(head)
     }
 
     /// Facts shared by checks, read once from kernel files.
@@ -225,9 +298,12 @@ impl SystemView {
 
     /// A program on `PATH`, as a path of the viewed machine.
     pub fn find_program(&self, program: &str) -> Option<String> {
-        let path = self.env("PATH").unwrap_or_default();
-        let dirs = path.split(':').filter(|dir| dir.starts_with('/'));
-        dirs.map(|dir| format!("{}/{program}", dir.trim_end_matches('/')))
+        let windows = self.os() == ViewOs::Windows;
+        // Windows writes `Path`.
+        let path = self.env("PATH").or_else(|| self.env("Path")).unwrap_or_default();
+        let (separator, suffix) = if windows { (';', ".exe") } else { (':', "") };
+        let dirs = path.split(separator).filter_map(|dir| self.absolute(dir.trim()));
+        dirs.map(|dir| format!("{}/{program}{suffix}", dir.trim_end_matches('/')))
             .find(|p| is_executable(&self.resolve_path(p)))
     }
 

@@ -95,6 +95,48 @@ impl Sim {
             .space("/dev/shm", 16 << 30, 16 << 30)
     }
 
+    /// A machine without files that runs Windows, by a snapshot of gpuforge-detect's tests. `C:\\` is the directory `C:`.
+    pub(crate) fn windows(snapshot: &str) -> Self {
+        let windows = serde_json::from_str(snapshot).unwrap();
+        Sim {
+            dir: tempfile::tempdir().unwrap(),
+            env: BTreeMap::new(),
+            system: SimulatedSystem { windows: Some(windows), ..SimulatedSystem::default() },
+        }
+        .dir("C:/Users/mika/AppData/Local/Temp")
+        .var("USERPROFILE", "C:\\Users\\mika")
+        .var("TEMP", "C:\\Users\\mika\\AppData\\Local\\Temp")
+        .var("LOCALAPPDATA", "C:\\Users\\mika\\AppData\\Local")
+        .space("C:", 1 << 40, 100_000_000_000)
+    }
+
+    /// The same for macOS.
+    pub(crate) fn macos(snapshot: &str) -> Self {
+        let macos = serde_json::from_str(snapshot).unwrap();
+        Sim {
+            dir: tempfile::tempdir().unwrap(),
+            env: BTreeMap::new(),
+            system: SimulatedSystem { macos: Some(macos), ..SimulatedSystem::default() },
+        }
+        .dir("/Users/mika")
+        .dir("/tmp")
+        .var("HOME", "/Users/mika")
+        .space("/", 1 << 40, 100_000_000_000)
+    }
+
+    /// Marks a file as a program, as Windows needs no mark for.
+    pub(crate) fn program_bits(self, path: &str) -> Self {
+        fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// A program of these bytes.
+    pub(crate) fn binary(self, path: &str, bytes: &[u8]) -> Self {
+        let sim = self.program(path, "");
+        fs::write(sim.path(path), bytes).unwrap();
+        sim
+    }
+
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join(path.trim_start_matches('/'))
     }

@@ -3,7 +3,7 @@
 use gpuforge_detect::{model::Vendor, overrides, probe::filesystem::FileSystem};
 
 use super::{framework, python};
-use crate::doctor::{Finding, Status, SystemView};
+use crate::doctor::{Finding, Status, SystemView, ViewOs};
 
 /// A variable and its check; `None` where its value is harmless.
 struct Row {
@@ -61,13 +61,17 @@ pub(super) fn env_vars(view: &SystemView) -> Finding {
     })
 }
 
+fn unset_unless_meant(view: &SystemView, name: &str) -> String {
+    format!("{}, unless this is meant", view.unset_command(name))
+}
+
 /// A list of ordinals or UUIDs; the runtimes stop at the first invalid entry.
 fn devices(view: &SystemView, name: &'static str, value: &str, vendor: Vendor) -> Option<Finding> {
     let count = view.host_facts().of(vendor).count();
     if count == 0 {
         return None;
     }
-    let unset = |found: Finding| found.step(format!("unset {name}, unless this is meant")).change(name, None);
+    let unset = |found: Finding| found.step(unset_unless_meant(view, name)).change(name, None);
     let first = value.split(',').next().unwrap_or_default().trim();
     if matches!(first.to_ascii_lowercase().as_str(), "" | "-1" | "none" | "void" | "nodevfiles") {
         return Some(unset(Finding::new(Status::Warning, format!("{name}={value} hides every GPU"))));
@@ -93,7 +97,7 @@ fn selector(view: &SystemView, name: &'static str, value: &str) -> Option<Findin
     };
     terms.all(cpu_only).then(|| {
         Finding::new(Status::Warning, format!("{name}={value} selects no GPU"))
-            .step(format!("unset {name}, unless this is meant"))
+            .step(unset_unless_meant(view, name))
             .change(name, None)
     })
 }
@@ -147,24 +151,25 @@ fn libraries(view: &SystemView, name: &'static str, value: &str) -> Option<Findi
 }
 
 fn manifests(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
-    let missing = value.split(':').map(str::trim).find(|f| !f.is_empty() && !view.exists(f))?;
+    let separator = if view.os() == ViewOs::Windows { ';' } else { ':' };
+    let missing = value.split(separator).map(str::trim).find(|f| !f.is_empty() && !view.exists(f))?;
     let said = format!("{name} names {missing}, which does not exist: Vulkan finds no driver");
-    Some(Finding::new(Status::Error, said).step(format!("unset {name}")).change(name, None))
+    Some(Finding::new(Status::Error, said).step(view.unset_command(name)).change(name, None))
 }
 
 fn toolkit_dir(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     let gone = !value.trim().is_empty() && !view.is_dir(value.trim());
     gone.then(|| {
         Finding::new(Status::Warning, format!("{name}={value}, and there is no such directory"))
-            .step(format!("unset {name}, or let it name a toolkit that is installed"))
+            .step(format!("{}, or let it name a toolkit that is installed", view.unset_command(name)))
             .change(name, None)
     })
 }
 
-fn cpu_only(_: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
+fn cpu_only(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     overrides::is_truthy(value).then(|| {
         Finding::new(Status::Warning, format!("{name}={value}: gpuforge itself uses no GPU"))
-            .step(format!("unset {name}, unless this is meant"))
+            .step(unset_unless_meant(view, name))
             .change(name, None)
     })
 }

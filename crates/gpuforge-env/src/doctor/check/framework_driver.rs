@@ -5,7 +5,7 @@ use gpuforge_detect::model::{Gpu, Vendor};
 use super::framework::{self, BuildTarget, InstalledFramework};
 use crate::{
     compat::{Accelerator, Chip, CompatTable, HostSpec, Os, Version, chips, resolve, table},
-    doctor::{Finding, Status, SystemView},
+    doctor::{Finding, Status, SystemView, ViewOs},
 };
 
 /// `framework-driver`
@@ -35,7 +35,12 @@ fn host_spec(view: &SystemView) -> HostSpec {
     HostSpec {
         gpu: first.map(|(vendor, gpu)| chip(view.table(), vendor, gpu)),
         driver: seen.nvidia.as_deref().and_then(Version::leading),
-        os: if seen.platform.wsl.is_some() { Os::Wsl } else { Os::Linux },
+        os: match view.os() {
+            ViewOs::Windows => Os::Windows,
+            ViewOs::Macos => Os::Macos,
+            ViewOs::Linux if seen.platform.wsl.is_some() => Os::Wsl,
+            ViewOs::Linux => Os::Linux,
+        },
         arch: std::env::consts::ARCH.to_owned(),
         ..HostSpec::default()
     }

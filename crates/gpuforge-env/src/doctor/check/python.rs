@@ -2,7 +2,7 @@
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
-use crate::doctor::{Finding, Status, SystemView};
+use crate::doctor::{Finding, Status, SystemView, ViewOs};
 
 /// The active Python environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +30,8 @@ pub(super) enum PythonEnvKind {
 
 /// The active environment; an activated one wins over a project's `.venv`.
 pub(super) fn active_env(view: &SystemView) -> Option<PythonEnv> {
-    let active =
-        |variable: &str| view.env_nonempty(variable).filter(|v| v.starts_with('/')).map(str::to_owned);
-    let made = |kind, prefix: String| PythonEnv {
-        kind,
-        prefix: prefix.trim_end_matches('/').to_owned(),
-        version: None,
-    };
+    let active = |variable: &str| view.env_path(variable);
+    let made = |kind, prefix: String| PythonEnv { kind, prefix, version: None };
     if let Some(prefix) = active("VIRTUAL_ENV") {
         return Some(made(PythonEnvKind::Venv, prefix));
     }
@@ -50,7 +45,33 @@ pub(super) fn active_env(view: &SystemView) -> Option<PythonEnv> {
     system(view)
 }
 
+/// The interpreter of a virtual environment.
+fn venv_python(view: &SystemView, prefix: &str) -> String {
+    match view.os() {
+        ViewOs::Windows => format!("{prefix}/Scripts/python.exe"),
+        _ => format!("{prefix}/bin/python"),
+    }
+}
+
+/// The interpreter of a conda environment.
+fn conda_python(view: &SystemView, prefix: &str) -> String {
+    match view.os() {
+        ViewOs::Windows => format!("{prefix}/python.exe"),
+        _ => format!("{prefix}/bin/python"),
+    }
+}
+
+/// The Store's placeholder on Windows: it opens the Store in place of a Python.
+fn is_placeholder(path: &str) -> bool {
+    path.to_ascii_lowercase().contains("/microsoft/windowsapps/")
+}
+
 fn system(view: &SystemView) -> Option<PythonEnv> {
+    if view.os() == ViewOs::Windows {
+        let found = view.find_program("python").filter(|p| !is_placeholder(p))?;
+        let (dir, _) = found.rsplit_once('/')?;
+        return Some(PythonEnv { kind: PythonEnvKind::System, prefix: dir.to_owned(), version: None });
+    }
     let found = view.find_program("python3").or_else(|| view.find_program("python"))?;
     // pyenv shims are scripts; the selected version is in a file.
     if let Some((root, _)) = found.split_once("/shims/") {
@@ -73,6 +94,10 @@ fn system(view: &SystemView) -> Option<PythonEnv> {
 /// site-packages directories of the active environment.
 pub(super) fn site_packages(view: &SystemView) -> Vec<String> {
     let Some(used) = active_env(view) else { return Vec::new() };
+    if view.os() == ViewOs::Windows {
+        let site = format!("{}/Lib/site-packages", used.prefix);
+        return Some(site).filter(|s| view.is_dir(s)).into_iter().collect();
+    }
     let mut prefixes = vec![used.prefix.clone()];
     if used.kind == PythonEnvKind::System {
         prefixes.push("/usr/local".to_owned());
@@ -98,7 +123,11 @@ pub(super) fn site_packages(view: &SystemView) -> Vec<String> {
 /// The interpreter of the active environment.
 pub(super) fn interpreter(view: &SystemView) -> Option<String> {
     let used = active_env(view)?;
-    let own = ["python3", "python"].map(|name| format!("{}/bin/{name}", used.prefix));
+    let own = [
+        format!("{}/bin/python3", used.prefix),
+        venv_python(view, &used.prefix),
+        conda_python(view, &used.prefix),
+    ];
     own.into_iter()
         .find(|p| view.is_file(p))
         .or_else(|| view.find_program("python3"))
@@ -107,10 +136,7 @@ pub(super) fn interpreter(view: &SystemView) -> Option<String> {
 
 /// `python-env`
 pub(super) fn python_env(view: &SystemView) -> Finding {
-    let Some(used) = active_env(view) else {
-        return Finding::new(Status::Warning, "no Python is on PATH and no environment is active")
-            .step("install one: `uv python install`, or the system's package manager");
-    };
+    let Some(used) = active_env(view) else { return no_python(view) };
     let found = match used.kind {
         PythonEnvKind::Venv | PythonEnvKind::Project => venv(view, &used),
         PythonEnvKind::Conda => conda(view, &used),
@@ -119,17 +145,33 @@ pub(super) fn python_env(view: &SystemView) -> Finding {
     match view.env_nonempty("PYTHONHOME") {
         Some(home) => found.and(
             Finding::new(Status::Warning, format!("PYTHONHOME={home} redirects every Python"))
-                .step("unset PYTHONHOME")
+                .step(view.unset_command("PYTHONHOME"))
                 .change("PYTHONHOME", None),
         ),
         None => found,
     }
 }
 
+fn no_python(view: &SystemView) -> Finding {
+    let none = "no Python is on PATH and no environment is active";
+    if view.os() != ViewOs::Windows {
+        return Finding::new(Status::Warning, none)
+            .step("install one: `uv python install`, or the system's package manager");
+    }
+    let found = match view.find_program("python").filter(|p| is_placeholder(p)) {
+        Some(_) => {
+            Finding::new(Status::Warning, "python.exe on PATH is the Store's placeholder, not a Python")
+        }
+        None => Finding::new(Status::Warning, none),
+    };
+    found.step("install one: `winget install Python.Python.3.12`, or `uv python install`")
+}
+
 fn venv(view: &SystemView, used: &PythonEnv) -> Finding {
     let prefix = &used.prefix;
-    let renew = "recreate it: `uv venv` or `python3 -m venv`, then install its packages again";
-    let broken = |why: String| Finding::new(Status::Error, why).step(renew);
+    let python = if view.os() == ViewOs::Windows { "python" } else { "python3" };
+    let renew = format!("recreate it: `uv venv` or `{python} -m venv`, then install its packages again");
+    let broken = |why: String| Finding::new(Status::Error, why).step(renew.clone());
     if !view.is_dir(prefix) {
         return broken(format!("VIRTUAL_ENV={prefix}, and there is no such directory"));
     }
@@ -141,10 +183,12 @@ fn venv(view: &SystemView, used: &PythonEnv) -> Finding {
         pairs.into_iter().find(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned())
     };
     let home = value("home").unwrap_or_default();
-    if !view.is_file(&format!("{prefix}/bin/python")) {
-        return broken(format!(
-            "{prefix}/bin/python does not resolve: the Python it was made with ({home}) is gone"
-        ));
+    let python = venv_python(view, prefix);
+    // On Windows the launcher of an environment survives the Python it was made with.
+    let made_with = home.replace('\\', "/");
+    let gone = view.os() == ViewOs::Windows && !made_with.is_empty() && !view.is_dir(&made_with);
+    if gone || !view.is_file(&python) {
+        return broken(format!("{python} does not resolve: the Python it was made with ({home}) is gone"));
     }
     let maker = if value("uv").is_some() { "uv's virtual environment" } else { "virtual environment" };
     let version =
@@ -181,7 +225,7 @@ fn conda(view: &SystemView, used: &PythonEnv) -> Finding {
         )
         .step("activate one that exists: `conda env list`");
     }
-    if !view.is_file(&format!("{prefix}/bin/python")) {
+    if !view.is_file(&conda_python(view, prefix)) {
         return Finding::new(Status::Warning, format!("the conda environment {prefix} has no Python"))
             .step("conda install python");
     }

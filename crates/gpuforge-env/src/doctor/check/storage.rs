@@ -3,7 +3,7 @@
 use gpuforge_detect::probe::filesystem::FileSystem;
 
 use super::{framework, gb, mib};
-use crate::doctor::{Finding, Status, SystemView};
+use crate::doctor::{Finding, Status, SystemView, ViewOs};
 
 /// Enough for an environment with a GPU framework.
 const ENOUGH: u64 = 5_000_000_000;
@@ -30,7 +30,9 @@ fn judge_free_space(what: &str, free: u64) -> Finding {
     let found = Finding::new(status, format!("{what}: {} free", gb(free)));
     match (status, what) {
         (Status::Healthy, _) => found,
-        (_, "temporary files") => found.step("set TMPDIR to a directory with free space while installing"),
+        (_, "temporary files") => {
+            found.step("set TMPDIR (on Windows TEMP) to a directory with free space while installing")
+        }
         _ => found
             .step("make room, e.g. in package caches: `uv cache prune`, `pip cache purge`, `conda clean -a`"),
     }
@@ -38,13 +40,19 @@ fn judge_free_space(what: &str, free: u64) -> Finding {
 
 /// Directories where packages are cached, unpacked and installed; deduplicated.
 fn package_dirs(view: &SystemView) -> Vec<(&'static str, String)> {
-    let home = view.home().map(str::to_owned);
+    let home = view.home();
     let under = |tail: &str| home.as_ref().map(|h| format!("{h}/{tail}"));
-    let variable = |name: &str| view.env_nonempty(name).filter(|v| v.starts_with('/')).map(str::to_owned);
+    let variable = |name: &str| view.env_path(name);
+    let (temporary, cache) = match view.os() {
+        ViewOs::Windows => (variable("TEMP"), variable("LOCALAPPDATA")),
+        ViewOs::Macos => (variable("TMPDIR"), under("Library/Caches")),
+        ViewOs::Linux => (variable("TMPDIR"), variable("XDG_CACHE_HOME").or_else(|| under(".cache"))),
+    };
+    let temporary = temporary.or_else(|| (view.os() != ViewOs::Windows).then(|| "/tmp".to_owned()));
     let rows = [
         ("home", home.clone()),
-        ("temporary files", Some(variable("TMPDIR").unwrap_or_else(|| "/tmp".to_owned()))),
-        ("package cache", variable("XDG_CACHE_HOME").or_else(|| under(".cache"))),
+        ("temporary files", temporary),
+        ("package cache", cache),
         ("uv's cache", variable("UV_CACHE_DIR")),
         ("pip's cache", variable("PIP_CACHE_DIR")),
         ("conda's packages", variable("CONDA_PKGS_DIRS")),

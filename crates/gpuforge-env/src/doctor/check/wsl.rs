@@ -1,6 +1,7 @@
-//! Check `wsl`: `/dev/dxg`, the libraries of the Windows driver, and Linux drivers that shadow them.
+//! Check `wsl`: inside WSL `/dev/dxg`, the libraries of the Windows driver, and Linux drivers that shadow them; on Windows
+//! the distributions beside it.
 
-use gpuforge_detect::probe::filesystem::FileSystem;
+use gpuforge_detect::{probe::filesystem::FileSystem, snapshot::windows::WslDistribution};
 
 use crate::doctor::{Finding, Status, SystemView, host_facts};
 
@@ -9,6 +10,9 @@ const WSL_LIB_DIR: &str = "/usr/lib/wsl/lib";
 
 /// `wsl`
 pub(super) fn wsl(view: &SystemView) -> Finding {
+    if let Some(windows) = view.windows() {
+        return beside(windows.wsl.as_deref().unwrap_or_default());
+    }
     match view.host_facts().platform.wsl {
         None => return Finding::skipped("not WSL"),
         Some(1) => {
@@ -37,6 +41,20 @@ pub(super) fn wsl(view: &SystemView) -> Finding {
     let cuda = libraries.iter().any(|l| l.starts_with("libcuda.so"));
     let what = if cuda { "with CUDA" } else { "without CUDA (no NVIDIA GPU in Windows)" };
     Finding::healthy(format!("WSL 2 with /dev/dxg and the libraries of Windows, {what}"))
+}
+
+/// Seen from Windows: the distributions beside it.
+fn beside(distributions: &[WslDistribution]) -> Finding {
+    let found = distributions.iter().map(|one| match one.version {
+        Some(1) => Finding::new(Status::Warning, format!("{}: WSL 1, which has no GPU", one.name))
+            .step(format!("wsl --set-version {} 2", one.name)),
+        Some(2) => Finding::healthy(format!(
+            "{}: WSL 2; it uses the driver of Windows, install none inside",
+            one.name
+        )),
+        _ => Finding::new(Status::Unknown, format!("{}: its WSL version is not known", one.name)),
+    });
+    Finding::all(found, || Finding::skipped("no WSL distribution is installed"))
 }
 
 /// A user-space driver outside the WSL directory; symlinks into it are fine.
