@@ -327,11 +327,13 @@ fn the_json_has_the_documented_keys() {
 }
 
 /// A stream of one byte without an end of line, and a message far inside.
+#[cfg(target_os = "linux")]
 struct Endless {
     left: u64,
     message_at: u64,
 }
 
+#[cfg(target_os = "linux")]
 impl Read for Endless {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = buffer.len().min(usize::try_from(self.left).unwrap());
