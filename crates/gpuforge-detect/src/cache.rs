@@ -136,7 +136,12 @@ impl DetectionCache {
         fs::create_dir_all(&self.dir)?;
         let mut file = tempfile::Builder::new().prefix(".detect-").tempfile_in(&self.dir)?;
         file.write_all(&encode(&entry)?)?;
-        replace(file, &self.path(fingerprint))?;
+        let path = self.path(fingerprint);
+        match replace(file, &path) {
+            // Another writer's entry that is as new as ours is in place: the last one won, only it was not this one.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied && is_as_new(&path, &entry) => {}
+            other => other?,
+        }
         self.prune();
         Ok(())
     }
@@ -201,6 +206,12 @@ impl DetectionCache {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Does the file hold a valid entry of this fingerprint that is not older?
+fn is_as_new(path: &Path, than: &Entry) -> bool {
+    let there = fs::read(path).ok().and_then(|bytes| decode(&bytes).ok());
+    there.is_some_and(|e| e.fingerprint == than.fingerprint && e.created_ms >= than.created_ms)
 }
 
 /// Renames a complete file into place. Windows refuses while another process replaces or opens the same file, so the rename is

@@ -281,7 +281,7 @@ fn devices() -> Option<Vec<DisplayDevice>> {
         return None;
     }
     let mut ids = vec![0u16; usize::try_from(length).ok()?];
-    // SAFETY: as above; the slice carries its own length, and a list that has grown since is an error.
+    // SAFETY: the filter outlives the call; the slice carries its own length, and a list that has grown since is an error.
     let status = unsafe { CM_Get_Device_ID_ListW(&class, &mut ids, flags) };
     let bytes: Vec<u8> = ids.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     (status == CR_SUCCESS).then(|| list_of(&bytes).iter().filter_map(|id| device(id)).collect())
