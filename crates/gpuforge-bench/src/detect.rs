@@ -53,7 +53,7 @@ fn env(name: &str) -> Option<String> {
 fn in_process(dir: &Path, exe: &Path) -> Result<Sample> {
     let store = DetectionCache::new(dir.join("in-process"), Duration::from_secs(3600));
     let mut options = DetectOptions { cache: CacheUse::On(store), ..DetectOptions::default() };
-    options.tier1.isolation = Isolation::Child(exe.to_owned());
+    options.tier1.isolation = Isolation::Child(exe.to_owned().into());
     let first = detect(&options, &env);
     if !first.warnings.is_empty() {
         bail!("the first detection was not stored: {:?}", first.warnings);

@@ -1,7 +1,5 @@
 //! Errors of the binary: a message with a hint, printed once, and the exit code.
 
-use std::process::ExitCode;
-
 use anyhow::Error;
 use gpuforge::{
     detection::UnknownDevice,
@@ -46,13 +44,13 @@ impl std::error::Error for Hinted {}
 
 /// Prints the error and returns the exit code: 0 for success or a closed pipe (`| head`), 2 for wrong usage, 3 where `compare`
 /// could judge nothing, else 1.
-pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> ExitCode {
+pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> u8 {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Ok(()) => 0,
+        Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
             context.out.error(&format!("{error:#}"), hint(&error).as_deref());
-            ExitCode::from(code(&error))
+            code(&error)
         }
     }
 }

@@ -17,11 +17,13 @@
 //! | `talib/precision.rs`, `talib/unstable.rs` | exact or reassociated sums; unstable periods |
 //! | `talib/variable.rs`, `talib/stream.rs` | variable-period averages; bar by bar |
 //! | `process.rs` | per-process thread pool and runtime; waits that answer Ctrl-C |
+//! | `cli.rs` | the command line `gpuforge`, inside the extension module |
 //! | `forge.rs`, `ops.rs`, `workloads.rs`, `machine.rs`, `profiling.rs` | the facade as Python classes or JSON |
 
 mod arrays;
 mod arrow_data;
 mod buffer_pool;
+mod cli;
 mod errors;
 mod forge;
 mod indicators;
@@ -40,6 +42,7 @@ mod _gpuforge {
         arrays::{copied_bytes, count_copy},
         arrow_data::Table,
         buffer_pool::kept_bytes,
+        cli::cli_main,
         errors::{ColumnError, DeviceError, DeviceMemoryError, ForgeError, SelectError},
         forge::{Forge, Ran},
         indicators::{Request, catalogue, indicators_arrays, indicators_arrow, jit_fallbacks},

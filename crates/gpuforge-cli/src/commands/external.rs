@@ -1,4 +1,4 @@
-//! External programs (`gpuforge-train`, `gpuforge-cluster`): found beside this executable or on PATH, then `exec`ed. They are
+//! External programs (`gpuforge-train`, `gpuforge-cluster`): found beside this program or on PATH, then `exec`ed. They are
 //! installed separately because their dependencies are larger than all of gpuforge.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::error::Hinted;
+use crate::{error::Hinted, invocation};
 
 /// A program of this workspace with its own executable.
 pub(super) struct ExternalProgram {
@@ -22,8 +22,8 @@ pub(super) struct ExternalProgram {
 impl ExternalProgram {
     /// The program, without arguments yet; `asked` is the command that needs it.
     pub(super) fn command(&self, asked: &str) -> Result<Command> {
-        let own = env::current_exe().ok();
-        let found = find(self.name, own.as_deref(), env::var_os("PATH").as_deref());
+        let own = invocation::program().map(|own| own.program.as_path());
+        let found = find(self.name, own, env::var_os("PATH").as_deref());
         let ExternalProgram { name, package } = self;
         let missing = || {
             Hinted::new(

@@ -39,6 +39,7 @@ use crate::{
     context::{Context, env},
     error::Hinted,
     format::size,
+    invocation,
 };
 
 /// How long `--once` waits for two snapshots: rates are differences.
@@ -57,7 +58,7 @@ pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Pu
     if matches!(command, Some(Command::Monitor(_))) || !wanted() {
         return None;
     }
-    let words: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let words = invocation::words();
     let name = if words.is_empty() { "gpuforge".to_owned() } else { words.join(" ") };
     match Publisher::start(&directory(), &name) {
         Ok(publisher) => {

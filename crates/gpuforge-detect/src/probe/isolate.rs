@@ -4,6 +4,7 @@
 //! runs probes in threads instead: a hang then leaks a thread, and a crash of the driver takes the process down.
 
 use std::{
+    ffi::OsString,
     io::Read,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -21,7 +22,22 @@ pub enum Isolation {
     #[default]
     Thread,
     /// In a child process: this program, called with [`CHILD_COMMAND`] and the probe's name.
-    Child(PathBuf),
+    Child(ChildProgram),
+}
+
+/// How this program is started again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildProgram {
+    /// The executable: this program, or the interpreter that runs it.
+    pub program: PathBuf,
+    /// Arguments before those of the child: none, or what makes the interpreter run this program.
+    pub args: Vec<OsString>,
+}
+
+impl From<PathBuf> for ChildProgram {
+    fn from(program: PathBuf) -> ChildProgram {
+        ChildProgram { program, args: Vec::new() }
+    }
 }
 
 /// First argument of the re-executed child.
@@ -66,9 +82,9 @@ pub struct ProbeTask {
 /// Starts a probe.
 pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Result<ProbeTask, ProbeFailure> {
     match (probe.source, isolation) {
-        (ProbeSource::Library(_), Isolation::Child(program)) => {
+        (ProbeSource::Library(_), Isolation::Child(ChildProgram { program, args })) => {
             let mut command = Command::new(program);
-            command.args([CHILD_COMMAND, probe.name]);
+            command.args(args).args([CHILD_COMMAND, probe.name]);
             spawn(command)
         }
         (ProbeSource::Library(read), Isolation::Thread) => {
