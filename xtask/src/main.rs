@@ -6,7 +6,7 @@
 //! | `tidy/` | invariants checked by reading the tree |
 //! | `bench.rs` | runs gpuforge-bench; `rows.rs`: its rows, `bench_summary.rs`: BENCHMARKS.md, `machine.rs`: the machine |
 //! | `cli_docs.rs`, `man.rs`, `completions.rs` | docs/cli.md, man pages and shell completions from the clap command table |
-//! | `dist.rs`, `audit.rs` | release archive; licences and advisories (`metadata.rs`, `spdx.rs`, `third_party.rs`) |
+//! | `dist/`, `audit.rs` | release packages; licences and advisories (`metadata.rs`, `spdx.rs`, `third_party.rs`) |
 //! | `fuzz.rs`, `soak.rs` | differential fuzzing of indicators; soak test |
 //! | `fuzz_targets.rs`, `sanitize.rs` | libFuzzer targets of `fuzz/`; tests under AddressSanitizer |
 //! | `python.rs`, `env_resolve.rs` | the Python package; resolution of environments |
@@ -84,8 +84,8 @@ enum Command {
     Man(man::Args),
     /// Write the shell completions
     Completions(completions::Args),
-    /// Build the release archive with man pages, completions, licences and checksums
-    Dist,
+    /// Build release packages: archives, .deb, wheels, manifests of package managers, SBOM, checksums
+    Dist(dist::Args),
     /// Check licences and advisories of the dependencies
     Audit,
     /// Build, test and measure the Python package
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
         Command::Docs(args) => cli_docs::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
-        Command::Dist => dist::run(),
+        Command::Dist(args) => dist::run(&args),
         Command::Audit => audit::run(),
         Command::Python(args) => python::run(&args),
         Command::Browser(args) => browser::run(&args),

@@ -13,7 +13,6 @@ use std::{
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
     pub(crate) resolve: Resolve,
-    pub(crate) target_directory: PathBuf,
 }
 
 /// One package.
@@ -131,7 +130,7 @@ pub(crate) mod tests {
 
     #[test]
     fn shipped_packages_follow_normal_edges_only() {
-        let json = r#"{"target_directory":"/t","packages":[
+        let json = r#"{"packages":[
             {"id":"cli","name":"cli","version":"1.0.0","license":"MIT","license_file":null,"repository":null,"manifest_path":"/w/Cargo.toml","source":null},
             {"id":"z","name":"z","version":"1.0.0","license":"MIT","license_file":null,"repository":null,"manifest_path":"/z/Cargo.toml","source":"r"},
             {"id":"a","name":"a","version":"1.0.0","license":"MIT","license_file":null,"repository":null,"manifest_path":"/a/Cargo.toml","source":"r"},

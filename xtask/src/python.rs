@@ -1,9 +1,10 @@
 //! Python package: `cargo xtask python test|bench|wheel|run`; built as a wheel and installed into a fresh virtual environment.
 
 use crate::sh;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::{
-    ffi::OsString,
+    env,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -26,7 +27,7 @@ pub(crate) enum Args {
 /// Build options of the wheel.
 #[derive(clap::Args)]
 pub(crate) struct WheelArgs {
-    /// Release profile: benchmarks need it, tests do not
+    /// Profile of what users download: benchmarks need it, tests do not
     #[arg(long)]
     release: bool,
     /// Arguments for pytest or the benchmark
@@ -37,7 +38,7 @@ pub(crate) struct WheelArgs {
 /// Build requirements.
 const BUILD: [&str; 1] = ["maturin>=1.9,<2"];
 /// Test requirements.
-const TEST: [&str; 9] =
+pub(crate) const TEST: [&str; 9] =
     ["numpy", "pytest", "mypy", "pyright", "pandas", "polars", "pyarrow", "duckdb", "TA-Lib"];
 /// Peers of the benchmark.
 const PEERS: [&str; 4] = ["tqdm", "TA-Lib", "polars_talib", "pandas-ta-classic"];
@@ -46,7 +47,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// Network timeout of pip and uv in seconds: without a network, they fail at the first try.
 const NETWORK_TIMEOUT: &str = "20";
 /// Largest wheel in bytes.
-const MAX_WHEEL_BYTES: u64 = 25 << 20;
+pub(crate) const MAX_WHEEL_BYTES: u64 = 10_000_000;
 
 /// Runs; a missing Python or package index is reported, not an error.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -73,7 +74,7 @@ fn test(args: &Args, variables: Vec<(&'static str, OsString)>) -> Result<Option<
     };
     let directory = tempfile::tempdir()?;
     // Fresh, but always at the same path: PyO3 recompiles when the path of Python changes.
-    let venv = Venv::new(python, &sh::target().join("python"))?;
+    let venv = Venv::new(Path::new(python), &sh::target().join("python"))?;
     let mut wanted = BUILD.to_vec();
     match args {
         Args::Test(_) | Args::Run(_) => wanted.extend(TEST),
@@ -85,8 +86,10 @@ fn test(args: &Args, variables: Vec<(&'static str, OsString)>) -> Result<Option<
         return Ok(Some(format!("the package index cannot be reached, or lacks one of {names}")));
     }
     let (Args::Test(how) | Args::Bench(how) | Args::Wheel(how) | Args::Run(how)) = args;
+    // Benchmarks measure what users download.
     let release = how.release || matches!(args, Args::Bench(_) | Args::Wheel(_));
-    let wheel = venv.wheel(release, directory.path())?;
+    let path = env::var_os("PATH").unwrap_or_default();
+    let wheel = venv.wheel(if release { "dist" } else { "dev" }, directory.path(), &[], &path)?;
     let size = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     println!("{name}: {:.1} MiB", size as f64 / f64::from(1 << 20));
@@ -122,7 +125,7 @@ fn test(args: &Args, variables: Vec<(&'static str, OsString)>) -> Result<Option<
     Ok(None)
 }
 
-fn package() -> PathBuf {
+pub(crate) fn package() -> PathBuf {
     sh::root().join("crates/gpuforge-python")
 }
 
@@ -134,19 +137,20 @@ fn with_caches(command: &mut Command) {
 }
 
 /// A Python that is new enough.
-fn interpreter() -> Option<&'static str> {
+pub(crate) fn interpreter() -> Option<&'static str> {
     let new = "import sys, venv; sys.exit(sys.version_info < (3, 10))";
     ["python3", "python"].into_iter().find(|python| sh::works(Command::new(python).args(["-c", new])))
 }
 
 /// A virtual environment.
-struct Venv {
+pub(crate) struct Venv {
     directory: PathBuf,
     uv: bool,
 }
 
 impl Venv {
-    fn new(python: &str, parent: &Path) -> Result<Venv> {
+    /// A fresh one in `parent`.
+    pub(crate) fn new(python: &Path, parent: &Path) -> Result<Venv> {
         let directory = parent.join("venv");
         if directory.exists() {
             fs::remove_dir_all(&directory)?;
@@ -155,29 +159,52 @@ impl Venv {
         let uv = sh::works(Command::new("uv").arg("--version"));
         let mut command = if uv { Command::new("uv") } else { Command::new(python) };
         match uv {
-            true => command.args(["venv", "--python", python]).arg(&directory),
+            true => command.args(["venv", "--python"]).arg(python).arg(&directory),
             false => command.args(["-m", "venv"]).arg(&directory),
         };
         sh::run_within(&mut command, LIMIT)?;
         Ok(Venv { directory, uv })
     }
 
-    fn program(&self, name: &str) -> PathBuf {
-        if cfg!(windows) {
-            self.directory.join("Scripts").join(format!("{name}.exe"))
-        } else {
-            self.directory.join("bin").join(name)
-        }
+    /// A fresh one with these packages, to be [`kept`](Venv::kept).
+    pub(crate) fn filled(python: &Path, parent: &Path, packages: &[&str]) -> Result<Venv> {
+        let venv = Venv::new(python, parent)?;
+        venv.install(packages).with_context(|| {
+            format!("the package index cannot be reached, or lacks one of {}", packages.join(", "))
+        })?;
+        fs::write(parent.join("packages"), packages.join("\n"))?;
+        Ok(venv)
     }
 
-    fn command(&self, name: &str) -> Command {
+    /// The one of an earlier run with the same packages, if it still works.
+    pub(crate) fn kept(parent: &Path, packages: &[&str]) -> Option<Venv> {
+        let same = fs::read_to_string(parent.join("packages")).is_ok_and(|text| text == packages.join("\n"));
+        let venv = Venv {
+            directory: parent.join("venv"),
+            uv: same && sh::works(Command::new("uv").arg("--version")),
+        };
+        (same && sh::works(venv.command("python").arg("--version"))).then_some(venv)
+    }
+
+    /// Directory of its programs.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.directory.join(if cfg!(windows) { "Scripts" } else { "bin" })
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs().join(format!("{name}{}", env::consts::EXE_SUFFIX))
+    }
+
+    /// A program of the environment.
+    pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.program(name));
         command.env("VIRTUAL_ENV", &self.directory).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
         with_caches(&mut command);
         command
     }
 
-    fn install(&self, packages: &[&str]) -> Result<()> {
+    /// Installs packages or wheels.
+    pub(crate) fn install(&self, packages: &[&str]) -> Result<()> {
         let mut command = if self.uv { Command::new("uv") } else { self.command("python") };
         with_caches(&mut command);
         match self.uv {
@@ -193,13 +220,18 @@ impl Venv {
         sh::run_within(command.args(packages).stderr(Stdio::null()), LIMIT)
     }
 
-    /// Builds the wheel and returns its path.
-    fn wheel(&self, release: bool, directory: &Path) -> Result<PathBuf> {
+    /// Builds the wheel with more arguments of maturin and returns its path.
+    pub(crate) fn wheel(
+        &self,
+        profile: &str,
+        directory: &Path,
+        args: &[&str],
+        path: &OsStr,
+    ) -> Result<PathBuf> {
         let out = directory.join("wheels");
         let mut command = self.command("maturin");
-        command.current_dir(package()).args(["build", "--out"]).arg(&out);
-        command.args(["--profile", if release { "release" } else { "dev" }]);
-        sh::run(&mut command)?;
+        command.current_dir(package()).args(["build", "--profile", profile, "--out"]).arg(&out);
+        sh::run(command.args(args).env("PATH", path))?;
         let wheels: Vec<PathBuf> = fs::read_dir(&out)?.flatten().map(|e| e.path()).collect();
         match wheels.as_slice() {
             [one] => Ok(one.clone()),

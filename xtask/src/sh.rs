@@ -125,7 +125,7 @@ pub(crate) fn build(
     features: &[&str],
     release: bool,
 ) -> Result<BTreeMap<String, PathBuf>> {
-    let mut command = cargo(["build", "--message-format=json-render-diagnostics"]);
+    let mut command = cargo(["build"]);
     if release {
         command.arg("--release");
     }
@@ -135,6 +135,12 @@ pub(crate) fn build(
     for feature in features {
         command.args(["--features", feature]);
     }
+    built(command)
+}
+
+/// Runs a build command of cargo and returns the executables it reports, by name.
+pub(crate) fn built(mut command: Command) -> Result<BTreeMap<String, PathBuf>> {
+    command.arg("--message-format=json-render-diagnostics");
     eprintln!("$ {}", line(&command));
     let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {

@@ -54,6 +54,24 @@ impl Expr {
     }
 }
 
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parts, operator) = match self {
+            Expr::Licence(name) => return f.write_str(name),
+            Expr::And(parts) => (parts, " AND "),
+            Expr::Or(parts) => (parts, " OR "),
+        };
+        for (at, part) in parts.iter().enumerate() {
+            let between = if at == 0 { "" } else { operator };
+            match part {
+                Expr::Licence(name) => write!(f, "{between}{name}")?,
+                group => write!(f, "{between}({group})")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Why an expression cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed(String);
@@ -182,6 +200,14 @@ mod tests {
     fn others_are_named() {
         let expr = parse("(MIT OR GPL-3.0-only) AND OpenSSL").unwrap();
         assert_eq!(expr.others(&ALLOWED), ["GPL-3.0-only", "OpenSSL"]);
+    }
+
+    #[test]
+    fn an_expression_is_written_as_spdx_wants_it() {
+        let shown = |text: &str| parse(text).unwrap().to_string();
+        assert_eq!(shown("MIT/Apache-2.0"), "MIT OR Apache-2.0");
+        assert_eq!(shown("(MIT OR Apache-2.0) AND Unicode-3.0"), "(MIT OR Apache-2.0) AND Unicode-3.0");
+        assert_eq!(shown("apache-2.0 with LLVM-exception"), "apache-2.0 WITH LLVM-exception");
     }
 
     #[test]
