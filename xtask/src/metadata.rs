@@ -26,12 +26,22 @@ pub(crate) struct Package {
     #[serde(default)]
     pub(crate) authors: Vec<String>,
     pub(crate) repository: Option<String>,
+    pub(crate) description: Option<String>,
+    /// Registries it may be published to: `None` = any, empty = none.
+    pub(crate) publish: Option<Vec<String>>,
     pub(crate) manifest_path: PathBuf,
     /// `None` for packages of this workspace.
     pub(crate) source: Option<String>,
     /// As declared in the manifest: every platform, optional ones too.
     #[serde(default)]
     pub(crate) dependencies: Vec<DeclaredDependency>,
+}
+
+impl Package {
+    /// May it be published?
+    pub(crate) fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
 }
 
 /// One declared dependency.
@@ -122,6 +132,8 @@ pub(crate) mod tests {
             license_file: None,
             authors: vec!["A. Author".to_owned()],
             repository: None,
+            description: None,
+            publish: None,
             manifest_path: PathBuf::from(format!("/registry/{name}/Cargo.toml")),
             source: Some("registry".to_owned()),
             dependencies: Vec::new(),

@@ -12,11 +12,13 @@
 //! | `wheel.rs`, `wheel_test.rs` | building and checking wheels; installing them, and Pythons of other machines |
 //! | `manifests.rs` | Homebrew, Scoop, conda, OCI |
 //! | `sbom.rs` | CycloneDX |
+//! | `crates.rs` | packages for the registry of crates |
 //!
 //! docs/packaging.md says what each package is and what was never run.
 
 mod archive;
 mod binary;
+mod crates;
 mod deb;
 mod manifests;
 mod sbom;
@@ -50,8 +52,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND", requires = "all")]
     only: Vec<Kind>,
     /// Build nothing: write manifests, SBOM and checksums of the files that are in the output directory
-    #[arg(long, conflicts_with_all = ["all", "targets"])]
+    #[arg(long, conflicts_with = "all")]
     collect: bool,
+    /// Package every public crate, as the registry wants it, and nothing else
+    #[arg(long, conflicts_with_all = ["all", "collect"])]
+    crates: bool,
     /// Output directory [default: dist in cargo's target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -145,6 +150,9 @@ const NOWHERE: &str = "https://gpuforge.invalid";
 
 /// Makes what is asked for; an error if something that was begun failed. What is skipped is said, not an error.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.crates {
+        return crates::package();
+    }
     let out = args.out.clone().unwrap_or_else(|| sh::target().join("dist"));
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let mut session =

@@ -83,6 +83,10 @@ pub(super) fn check(wheel: &Path, target: &DistTarget<'_>, tools: &Venv) -> Resu
     );
     let licences: Vec<_> = fs::read_dir(info.join("licenses"))?.flatten().collect();
     ensure!(licences.len() == 3, "{name} has {} licence files, not 3", licences.len());
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let (packed, ours) = (fs::read(info.join("licenses").join(file))?, fs::read(sh::root().join(file))?);
+        ensure!(packed == ours, "{file} of crates/gpuforge-python is not that of the root directory");
+    }
     let modules: Vec<PathBuf> =
         fs::read_dir(unpacked.path().join("gpuforge"))?.flatten().map(|entry| entry.path()).collect();
     let compiled = |path: &&PathBuf| path.extension().is_some_and(|end| end == "so" || end == "pyd");

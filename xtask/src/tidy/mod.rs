@@ -10,6 +10,7 @@ mod rust;
 mod source;
 mod tree;
 mod vocabulary;
+mod workflows;
 
 use anyhow::{Result, bail};
 use tree::Tree;
@@ -45,7 +46,7 @@ impl Finding {
     }
 }
 
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 21] = [
     Check {
         name: "crate graph",
         what: "the picture of ARCHITECTURE.md shows every crate and exactly the dependencies that `cargo metadata` reports",
@@ -123,6 +124,12 @@ const CHECKS: [Check; 20] = [
         what: "every dependency of the root manifest says why it is here: each is code we ship and must trust",
         fix: "add `# …` at the end of its line",
         run: manifest::dependency_reasons,
+    },
+    Check {
+        name: "workflows",
+        what: "hosted workflows call `cargo xtask` and nothing else: what they check can be run anywhere; an action is pinned to a commit",
+        fix: "move the commands into xtask; write the commit behind `@` and the version as a comment",
+        run: workflows::workflows,
     },
     Check {
         name: "lock file",

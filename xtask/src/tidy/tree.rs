@@ -5,8 +5,10 @@ use crate::metadata::Metadata;
 use anyhow::{Context as _, Result};
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Directories that are not ours to check.
-const LEFT_OUT: [&str; 4] = [".git", "target", "dist", "node_modules"];
+/// Directories that are not ours to check, by name anywhere.
+const LEFT_OUT: [&str; 3] = [".git", "target", "node_modules"];
+/// And the output of `cargo xtask dist --out dist`, by its path.
+const OUTPUT: &str = "dist";
 
 /// Kinds of text that rules read; anything else (images, data) is not loaded.
 const KINDS: [&str; 9] = ["rs", "toml", "md", "wgsl", "lock", "sh", "yml", "yaml", "py"];
@@ -47,7 +49,7 @@ impl Tree {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             if entry.file_type()?.is_dir() {
-                if !LEFT_OUT.contains(&name.as_str()) {
+                if !LEFT_OUT.contains(&name.as_str()) && path != OUTPUT {
                     self.read(&entry.path(), &format!("{path}/"))?;
                 }
                 continue;
