@@ -31,7 +31,7 @@ pub(super) fn write(
 ) -> Result<PathBuf> {
     let version = &metadata.member("gpuforge-cli")?.version;
     let licences = third_party::text(&metadata.shipped_with("gpuforge-cli")?)?;
-    let files = files(&fs::read(binary)?, companions, &licences)?;
+    let files = files(version, &fs::read(binary)?, companions, &licences)?;
     let control = control(version, architecture, glibc, &files);
     let path = out.join(format!("gpuforge_{version}_{architecture}.deb"));
     fs::write(&path, pack(&control, &files)?)?;
@@ -39,12 +39,12 @@ pub(super) fn write(
 }
 
 /// The installed files, sorted, without their directories.
-fn files(binary: &[u8], companions: &Companions, licences: &str) -> Result<Vec<Entry>> {
+fn files(version: &str, binary: &[u8], companions: &Companions, licences: &str) -> Result<Vec<Entry>> {
     let root =
         |name: &str| fs::read_to_string(sh::root().join(name)).with_context(|| format!("cannot read {name}"));
     let doc = "usr/share/doc/gpuforge";
     let copyright = format!(
-        "gpuforge is under the MIT or the Apache-2.0 licence, at your choice.\n\n{}",
+        "Copyright: the gpuforge developers\n\ngpuforge is under the MIT or the Apache-2.0 licence, at your choice.\n\n{}",
         root("LICENSE-MIT")?
     );
     let copyright = copyright
@@ -53,7 +53,8 @@ fn files(binary: &[u8], companions: &Companions, licences: &str) -> Result<Vec<E
     let mut files = vec![
         Entry::program("usr/bin/gpuforge", binary),
         Entry::file(format!("{doc}/copyright"), copyright),
-        Entry::file(format!("{doc}/changelog.gz"), gzip(root("CHANGELOG.md")?.as_bytes())?),
+        Entry::file(format!("{doc}/changelog.gz"), gzip(changelog(version).as_bytes())?),
+        Entry::file(format!("{doc}/CHANGELOG.md.gz"), gzip(root("CHANGELOG.md")?.as_bytes())?),
         Entry::file(format!("{doc}/THIRD-PARTY-LICENSES.txt.gz"), gzip(licences.as_bytes())?),
     ];
     for (name, page) in &companions.man {
@@ -66,6 +67,14 @@ fn files(binary: &[u8], companions: &Companions, licences: &str) -> Result<Vec<E
     }
     files.sort();
     Ok(files)
+}
+
+/// In Debian's format, with the date of the archive's files: ours is CHANGELOG.md.
+fn changelog(version: &str) -> String {
+    format!(
+        "gpuforge ({version}) unstable; urgency=medium\n\n  * What changed is in CHANGELOG.md.gz beside this file.\n\n \
+         -- {MAINTAINER}  Sat, 01 Jan 2000 00:00:00 +0000\n"
+    )
 }
 
 fn control(version: &str, architecture: &str, glibc: &str, files: &[Entry]) -> String {
@@ -134,7 +143,20 @@ pub(super) fn check(package: &Path, no_install: bool) -> Result<String> {
     }
     let list = dpkg(&["-c"])?;
     check_listing(&list)?;
-    Ok(format!("dpkg-deb: {} entries, root:root, 0755 and 0644", list.lines().count()))
+    Ok(format!("dpkg-deb: {} entries, root:root, 0755 and 0644; {}", list.lines().count(), lint(package)?))
+}
+
+/// Errors of lintian fail; without lintian the checks above stand alone.
+fn lint(package: &Path) -> Result<String> {
+    if !sh::works(Command::new("lintian").arg("--version")) {
+        return Ok("no lintian".to_owned());
+    }
+    let output =
+        Command::new("lintian").args(["--allow-root", "--fail-on", "error"]).arg(package).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "lintian: {}", text.trim());
+    let warnings = text.lines().filter(|line| line.starts_with("W:")).count();
+    Ok(format!("lintian: no errors, {warnings} warnings"))
 }
 
 /// What lintian would say first: owners, modes, and files that every package has.
@@ -170,7 +192,7 @@ mod tests {
 
     #[test]
     fn dpkg_reads_the_package() {
-        let files = files(b"program", &companions(), "licences").unwrap();
+        let files = files("1.2.3", b"program", &companions(), "licences").unwrap();
         let control = control("1.2.3", "amd64", "2.17", &files);
         let home = tempfile::tempdir().unwrap();
         let package = home.path().join("gpuforge_1.2.3_amd64.deb");
@@ -178,7 +200,10 @@ mod tests {
         if !sh::works(Command::new("dpkg-deb").arg("--version")) {
             return println!("skipped: no dpkg-deb");
         }
-        assert!(check(&package, true).unwrap().contains("root:root"));
+        // Not `check`: lintian would ask why the program is no ELF file.
+        check_listing(&sh::capture(Command::new("dpkg-deb").arg("-c").arg(&package)).unwrap()).unwrap();
+        let about = sh::capture(Command::new("dpkg-deb").arg("-f").arg(&package)).unwrap();
+        assert!(about.contains("Architecture: amd64\n") && about.contains("libc6 (>= 2.17)"), "{about}");
         let root = home.path().join("root");
         sh::capture(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&root)).unwrap();
         assert_eq!(fs::read(root.join("usr/bin/gpuforge")).unwrap(), b"program");

