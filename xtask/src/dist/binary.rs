@@ -26,7 +26,7 @@ pub(super) fn check(target: &DistTarget<'_>, executable: &Path) -> Result<String
         ensure!(header.architecture == wanted, "{} instead of {wanted}", header.architecture);
         if target.triple.ends_with("musl") {
             ensure!(header.interpreter.is_none(), "not static: asks for {:?}", header.interpreter);
-            seen.push("static".to_owned());
+            seen.push(format!("static{}", alone(executable)?));
         }
         if let (Toolchain::Zig { glibc: Some(oldest) }, Some((major, minor))) =
             (target.toolchain, header.glibc)
@@ -38,6 +38,20 @@ pub(super) fn check(target: &DistTarget<'_>, executable: &Path) -> Result<String
     }
     seen.push(start(target.triple, executable)?);
     Ok(seen.join(", "))
+}
+
+/// Runs a static executable in an empty root directory, as in an image `FROM scratch`; only root may.
+fn alone(executable: &Path) -> Result<&'static str> {
+    let root = tempfile::tempdir()?;
+    fs::copy(executable, root.path().join("gpuforge"))?;
+    let run =
+        |args: &[&str]| sh::capture(Command::new("chroot").arg(root.path()).arg("/gpuforge").args(args));
+    if run(&["--version"]).is_err() {
+        return Ok(", not started in an empty root");
+    }
+    let found = run(&["detect", "--json", "--no-cache"])?;
+    ensure!(found.contains("\"cpu\""), "`detect` in an empty root found no CPU: {found}");
+    Ok(", `detect` in an empty root")
 }
 
 /// Runs `--version` natively or under an emulator.

@@ -98,11 +98,27 @@ pub(super) fn check(wheel: &Path, target: &DistTarget<'_>, tools: &Venv) -> Resu
         let header = binary::elf(&fs::read(module)?).context("the extension module is no ELF file")?;
         let wanted = target.triple.split('-').next().unwrap_or_default();
         ensure!(header.architecture == wanted, "{} instead of {wanted}", header.architecture);
-        let shown = sh::capture(tools.command("python").args(["-m", "auditwheel", "show"]).arg(wheel))?;
-        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        seen.push(audited(&name, &shown)?);
+        seen.push(match target.triple.ends_with("musl") {
+            true => needs_only_musl(module, tools)?,
+            false => {
+                let shown =
+                    sh::capture(tools.command("python").args(["-m", "auditwheel", "show"]).arg(wheel))?;
+                audited(&name, &shown.split_whitespace().collect::<Vec<_>>().join(" "))?
+            }
+        });
     }
     Ok(seen)
+}
+
+/// Zig names musl `libc.so`, as musl's loader accepts and maturin knows; auditwheel expects Alpine's name for it. So the list of
+/// needed libraries is read here, with what auditwheel reads it with.
+fn needs_only_musl(module: &Path, tools: &Venv) -> Result<String> {
+    let script = "import sys; from elftools.elf.elffile import ELFFile; \
+                  d = ELFFile(open(sys.argv[1], 'rb')).get_section_by_name('.dynamic'); \
+                  print(*[t.needed for t in d.iter_tags() if t.entry.d_tag == 'DT_NEEDED'])";
+    let needed = sh::capture(tools.command("python").args(["-c", script]).arg(module))?;
+    ensure!(needed.trim() == "libc.so", "a musl wheel needs `{}`, not libc.so alone", needed.trim());
+    Ok("needs musl's libc.so only".to_owned())
 }
 
 /// The tags of the file name are those inside.

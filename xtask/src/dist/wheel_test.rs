@@ -17,6 +17,9 @@ use std::{
 /// Deadline for downloading packages.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// Names a CPython that is linked with musl and has NumPy, for the wheel of musl.
+const MUSL_PYTHON: &str = "GPUFORGE_MUSL_PYTHON";
+
 /// Imports the package, computes, and calls the command line; prints one line.
 const SMOKE: &str = "\
 import platform, sys
@@ -53,6 +56,11 @@ pub(super) fn run(
             Ok(root) => imported_under_qemu(wheel, &root)?,
             Err(why) => format!("not imported: {why}"),
         }]);
+    }
+    if triple.ends_with("musl")
+        && let Some(python) = env::var_os(MUSL_PYTHON)
+    {
+        return Ok(vec![imported_by(&mut Command::new(python), wheel)?]);
     }
     Ok(vec![format!("not imported: no Python of {triple} here")])
 }
@@ -205,6 +213,18 @@ fn imported_under_qemu(wheel: &Path, root: &Path) -> Result<String> {
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("GPUFORGE_CONFIG", unpacked.path().join("config.toml"));
     let text = sh::capture(&mut command)?;
     Ok(format!("imported and computed in {} under QEMU", text.lines().last().unwrap_or_default()))
+}
+
+/// Imports the unpacked wheel.
+fn imported_by(python: &mut Command, wheel: &Path) -> Result<String> {
+    let unpacked = tempfile::tempdir()?;
+    sh::capture(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(unpacked.path()))?;
+    python.args(["-c", SMOKE]).current_dir(unpacked.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    // In front of what the caller set.
+    let path = env::var_os("PYTHONPATH").unwrap_or_default();
+    let path = env::join_paths(std::iter::once(unpacked.path().to_owned()).chain(env::split_paths(&path)))?;
+    let text = sh::capture(python.env("PYTHONPATH", path))?;
+    Ok(format!("imported and computed in {}", text.lines().last().unwrap_or_default()))
 }
 
 #[cfg(test)]
