@@ -144,6 +144,24 @@ fn rosetta_is_evidence() {
     assert!(confidence(Some(true)) > confidence(None) && confidence(None) > confidence(Some(false)));
 }
 
+/// Windows states the version of a driver package; without a GPU list nothing is known of GPUs.
+#[test]
+fn evidence_of_a_windows_machine() {
+    use gpuforge_detect::model::{Gpu, Host, Inventory, Vendor};
+    let host = Host { os: Some("windows".to_owned()), ..Host::default() };
+    let none = HostEvidence::of(&Inventory { host: host.clone(), ..Inventory::default() });
+    assert_eq!((none.platform, none.gpus, none.nvidia_gpus), (Some(Platform::Windows), None, None));
+    let gpu = Gpu {
+        vendor: Some(Vendor::Nvidia),
+        driver_version: Some("32.0.15.8115".to_owned()),
+        ..Gpu::default()
+    };
+    let inventory = Inventory { host, gpus: vec![gpu], ..Inventory::default() };
+    assert_eq!(HostEvidence::of(&inventory).nvidia_driver, Some(581));
+    let spec = gpuforge_env::compat::host_spec::from_inventory(&gpuforge_env::compat::embedded(), &inventory);
+    assert_eq!(spec.driver, "581.15".parse().ok());
+}
+
 #[test]
 fn logs_with_several_causes() {
     let known = PatternDb::embedded();

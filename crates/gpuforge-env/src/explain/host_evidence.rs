@@ -96,14 +96,17 @@ impl HostEvidence {
             (Some("macos"), ..) => Some(Platform::Macos),
             _ => None,
         };
+        // Kernel files list GPUs on Linux only: elsewhere an empty list of a detection without drivers means unknown.
+        let listed =
+            !inventory.gpus.is_empty() || !matches!(platform, Some(Platform::Windows | Platform::Macos));
         let nvidia = || inventory.gpus.iter().filter(|g| g.vendor == Some(Vendor::Nvidia));
         let driver =
             inventory.driver_version.clone().or_else(|| nvidia().find_map(|g| g.driver_version.clone()));
         let capabilities: Vec<u32> = nvidia().filter_map(|g| tenfold(g.arch.as_deref()?)).collect();
         HostEvidence {
             platform,
-            nvidia_gpus: Some(nvidia().count()),
-            gpus: Some(inventory.gpus.len()),
+            nvidia_gpus: listed.then(|| nvidia().count()),
+            gpus: listed.then_some(inventory.gpus.len()),
             nvidia_driver: driver
                 .filter(|_| nvidia().count() > 0)
                 .and_then(|v| nvidia_release(&v).unwrap_or(v).split('.').next()?.parse().ok()),
