@@ -11,7 +11,7 @@
 //! | `fuzz_targets.rs`, `sanitize.rs` | libFuzzer targets of `fuzz/`; tests under AddressSanitizer |
 //! | `python.rs`, `env_resolve.rs` | the Python package; resolution of environments |
 //! | `browser.rs`, `devtools.rs` | browser tests of the HTML pages over the DevTools protocol |
-//! | `cross.rs`, `arm_cost.rs` | other targets, as far as they can be checked here; AArch64 instructions beside TA-Lib |
+//! | `cross/`, `arm_cost.rs` | other targets, as far as they can be run or checked here; AArch64 instructions beside TA-Lib |
 //! | `vulkan.rs`, `debian.rs` | software Vulkan driver for tests; Debian packages of other tasks |
 //! | `sh.rs`, `markdown.rs` | running programs; marked blocks in documents |
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
