@@ -9,7 +9,7 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::{RunOutput, Sandbox, run};
 use serde_json::{Value, json};
@@ -330,7 +330,11 @@ fn a_full_stdout_fails_and_a_broken_pipe_does_not() {
     let ran = gpuforge(&sandbox, &args).stdout(full).output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.code() == Some(1) && said.contains("hint: free some space"), "{said}");
-    let mut child = gpuforge(&sandbox, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = gpuforge(&sandbox, &args)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));

@@ -9,8 +9,6 @@
 
 mod common;
 
-use std::process::Command;
-
 use common::{RunOutput, Sandbox, run};
 use serde_json::Value;
 
@@ -102,7 +100,7 @@ fn a_full_disk_keeps_the_old_file_and_leaves_no_temporary() {
     std::fs::write(&file, "old").unwrap();
     let gpuforge = sandbox.gpuforge(&["sample", "-o", file.to_str().unwrap()]);
     // With the signal ignored, a file beyond the limit is an error like a full disk; 100 blocks are 50 to 100 kB.
-    let mut limited = Command::new("sh");
+    let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\""]).arg(gpuforge.get_program());
     limited.args(gpuforge.get_args());
     for (name, value) in gpuforge.get_envs() {

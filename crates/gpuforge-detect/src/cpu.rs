@@ -165,10 +165,7 @@ pub fn apply_limits(cpu: &mut Cpu, limits: &CgroupLimits, affinity: Option<u32>)
 
 /// CPUs in the affinity mask of this thread; `None` where the system has no such mask (or more CPUs than it holds).
 pub fn affinity() -> Option<u32> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    return rustix::thread::sched_getaffinity(None).ok().map(|set| set.count()).filter(|n| *n > 0);
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    None
+    gpuforge_os::process::affinity()
 }
 
 /// Online hardware threads, ascending.

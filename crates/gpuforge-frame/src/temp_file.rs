@@ -17,6 +17,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use gpuforge_os::files;
 use tempfile::TempPath;
 
 /// Precedes the process id in our file names.
@@ -82,10 +83,13 @@ impl TemporaryFile {
     pub fn persist(mut self) -> io::Result<()> {
         let Some(path) = self.path.take() else { return Ok(()) };
         let before = path.to_path_buf();
-        // Windows cannot rename a locked file; elsewhere the lock is held until the rename is done.
-        #[cfg(windows)]
-        let _ = self.file.unlock();
-        let kept = path.persist(&self.target).map_err(|e| e.error);
+        files::release_before_rename(&self.file);
+        let kept = files::rename_over(&path, &self.target);
+        match &kept {
+            // Nothing to unlink any more: the name is free for others.
+            Ok(()) => drop(path.keep()),
+            Err(_) => drop(path),
+        }
         deregister(&before);
         kept
     }
@@ -126,11 +130,9 @@ fn deregister(path: &Path) {
 fn create(prefix: &str, directory: &Path) -> io::Result<(File, TempPath)> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(SUFFIX).rand_bytes(RANDOM);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
+    if let Some(mode) = files::with_mode(0o666) {
         // The umask applies, as to any new file.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
+        builder.permissions(mode);
     }
     let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
     let (file, path) = builder.tempfile_in(directory)?.into_parts();
@@ -142,27 +144,13 @@ fn create(prefix: &str, directory: &Path) -> io::Result<(File, TempPath)> {
 fn create_locked(prefix: &str, directory: &Path) -> io::Result<Option<(File, TempPath)>> {
     let (file, path) = create(prefix, directory)?;
     match file.try_lock() {
-        Ok(()) if same_file(&file, &path) => Ok(Some((file, path))),
+        Ok(()) if files::same_file(&file, &path) => Ok(Some((file, path))),
         Ok(()) | Err(TryLockError::WouldBlock) => {
             deregister(&path);
             Ok(None)
         }
         // A file system without locks: no sweep can lock it, so none removes it.
         Err(TryLockError::Error(_)) => Ok(Some((file, path))),
-    }
-}
-
-/// Does the path still name this file?
-fn same_file(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(named)) = (file.metadata(), std::fs::symlink_metadata(path)) else { return false };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        (open.dev(), open.ino()) == (named.dev(), named.ino())
-    }
-    #[cfg(not(unix))]
-    {
-        open.len() == named.len()
     }
 }
 
@@ -176,7 +164,7 @@ fn sweep(directory: &Path) {
             continue;
         }
         let Ok(file) = File::options().write(true).open(entry.path()) else { continue };
-        if file.try_lock().is_ok() && same_file(&file, &entry.path()) {
+        if file.try_lock().is_ok() && files::same_file(&file, &entry.path()) {
             // Windows may refuse to remove an open file; the next writer retries.
             let _ = std::fs::remove_file(entry.path());
         }

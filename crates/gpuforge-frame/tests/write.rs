@@ -26,7 +26,7 @@ use parquet::{
     basic::{Compression, Encoding},
     file::reader::{FileReader as _, SerializedFileReader},
 };
-use std::{fs::File, io, path::Path, process::Command, sync::Arc, time::Instant};
+use std::{fs::File, io, path::Path, sync::Arc, time::Instant};
 
 #[test]
 fn written_files_read_back_for_any_batches_and_threads() {
@@ -308,7 +308,7 @@ fn child_that_reports_peak_memory() {
 #[test]
 fn memory_does_not_grow_with_the_output() {
     let peak = |times: &str| -> u64 {
-        let child = Command::new(std::env::current_exe().unwrap())
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_that_reports_peak_memory", "--nocapture"])
             .env("FORGE_FRAME_TEST_TIMES", times)
             // Arenas of threads grow and shrink by timing; one arena for all makes the peak that of the writer.

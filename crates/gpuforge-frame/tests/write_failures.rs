@@ -18,7 +18,6 @@ use gpuforge_frame::{
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
-    process::Command,
 };
 
 #[test]
@@ -158,7 +157,7 @@ fn full_disk_keeps_the_old_file() {
         let path = directory.path().join(format!("out.{ending}"));
         std::fs::write(&path, "old").unwrap();
         // With the signal ignored, a file beyond the limit is an error like a full disk; 100 blocks are 50 to 100 kB.
-        let child = Command::new("sh")
+        let child = std::process::Command::new("sh")
             .args([
                 "-c",
                 "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact child_that_writes_a_large_file --nocapture",

@@ -15,7 +15,7 @@ use std::{
 
 use gpuforge_runtime::{
     engine::{Engine as _, EngineError, Health, gpu::GpuOpener},
-    memory::{AllocError, BlockClass},
+    memory::BlockClass,
     plan::Plan,
     units::Bytes,
 };
@@ -112,6 +112,7 @@ const OOM: &str = "real_oom_is_an_error_and_the_device_stays_usable";
 /// Allocates buffers until the address space is exhausted, frees them, and continues to work.
 #[cfg(target_os = "linux")]
 fn exhaust_memory() {
+    use gpuforge_runtime::memory::AllocError;
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Some(6 << 30);
     setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();

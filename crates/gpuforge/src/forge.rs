@@ -170,7 +170,7 @@ impl Forge {
             cpu_fallback: settings.fallback() == "cpu",
             pooled: !safe_mode,
             // Unix only: elsewhere file ownership cannot be verified, and the cache would be rejected at every start.
-            pipelines: (cfg!(unix) && !safe_mode).then(|| detection::pipeline_cache_dir(paths)),
+            pipelines: (!safe_mode).then(|| detection::pipeline_cache_dir(paths)),
             devices,
             route: routing::RouteRules::of(settings),
         };

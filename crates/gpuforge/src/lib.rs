@@ -69,6 +69,7 @@ pub use gpuforge_frame as frame;
 pub use gpuforge_indicators as indicators;
 pub use gpuforge_indicators_gpu as indicators_gpu;
 pub use gpuforge_ops as ops;
+pub use gpuforge_os as os;
 pub use gpuforge_profile as profile;
 pub use gpuforge_route as route;
 pub use gpuforge_runtime as runtime;

@@ -41,19 +41,12 @@ pub(super) fn exec(child: Command) -> Result<()> {
     replace_process(child).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// `exec`: signals then reach only that program, and it can clean up.
-#[cfg(unix)]
-fn replace_process(mut child: Command) -> Result<()> {
-    use std::os::unix::process::CommandExt as _;
-    Err(child.exec().into())
-}
-
-#[cfg(not(unix))]
-fn replace_process(mut child: Command) -> Result<()> {
-    match child.status()?.code() {
-        Some(0) => Ok(()),
+/// Signals then reach only that program, and it can clean up. Where it had to run as a child, its exit code becomes ours.
+fn replace_process(child: Command) -> Result<()> {
+    match gpuforge::os::process::replace(child)? {
+        0 => Ok(()),
         // It has printed its error.
-        code => std::process::exit(code.unwrap_or(1)),
+        code => std::process::exit(code),
     }
 }
 

@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gpuforge_os::local_socket::Stream;
+
 use super::{
     snapshot::{Snapshot, VERSION},
-    socket,
     socket_dir::{connect, processes},
     tracker::SnapshotTracker,
     view::{ConnectionState, LiveView},
@@ -33,7 +34,7 @@ pub struct Follower {
 
 struct Connection {
     pid: u32,
-    stream: socket::Stream,
+    stream: Stream,
     buffer: Vec<u8>,
     last_read: Instant,
 }

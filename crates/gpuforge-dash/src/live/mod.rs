@@ -1,4 +1,4 @@
-//! Live monitoring: a process publishes snapshots on a Unix socket; viewers are a terminal UI, a web page (SSE) and
+//! Live monitoring: a process publishes snapshots on a local socket; viewers are a terminal UI, a web page (SSE) and
 //! Prometheus metrics.
 //!
 //! ```text
@@ -18,12 +18,10 @@ pub mod follower;
 pub mod format;
 pub mod machine_info;
 pub mod plain_text;
-pub mod process_stats;
 pub mod prometheus;
 pub mod publisher;
 pub mod robust_stats;
 pub mod snapshot;
-mod socket;
 pub mod socket_dir;
 pub mod tracker;
 pub mod tui;
@@ -36,8 +34,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// No Unix sockets on this platform.
-    #[error("monitoring needs Unix sockets, which this system does not offer to gpuforge")]
+    /// No local sockets on this platform.
+    #[error("monitoring needs local sockets, which this system does not offer to gpuforge")]
     Unsupported,
     /// The socket directory is not private.
     #[error("{path} is not safe for sockets: {why}")]

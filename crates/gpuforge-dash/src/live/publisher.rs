@@ -11,12 +11,17 @@ use std::{
     time::Duration,
 };
 
+use gpuforge_os::{
+    local_socket::{Listener, Stream},
+    process::{self, ProcessMemory},
+};
 use gpuforge_profile::{MetricValue, Profiler};
 
 use super::{
-    LiveError, feed, process_stats,
-    snapshot::{CounterValue, GaugeValue, MAX_ROWS, OperationStats, PublishCost, Snapshot, VERSION},
-    socket,
+    LiveError, feed,
+    snapshot::{
+        CounterValue, GaugeValue, MAX_ROWS, MemoryStatus, OperationStats, PublishCost, Snapshot, VERSION,
+    },
     socket_dir::{prepare, processes, socket},
 };
 use crate::trace::conventions::ROUTE;
@@ -81,7 +86,7 @@ impl Publisher {
         // A socket with our own pid is stale.
         let _ = std::fs::remove_file(&path);
         let failed = |what, path: &Path, error| LiveError::Io { what, path: path.to_owned(), error };
-        let listener = socket::bind(&path).map_err(|e| failed("listen at", &path, e))?;
+        let listener = Listener::bind(&path).map_err(|e| failed("listen at", &path, e))?;
         Profiler::global().enable();
         feed::switch(true);
         let (stop, command) = (Arc::new(AtomicBool::new(false)), command.to_owned());
@@ -125,7 +130,7 @@ impl Running {
         self.thread.unpark();
         // It may block in `accept`; unless it is the caller, because a source held the last handle.
         if thread::current().id() != self.thread.id() {
-            let _ = socket::connect(&self.path);
+            let _ = Stream::connect(&self.path);
         }
         let _ = std::fs::remove_file(&self.path);
     }
@@ -133,7 +138,7 @@ impl Running {
 
 /// A connected viewer with its unsent bytes.
 struct Viewer {
-    stream: socket::Stream,
+    stream: Stream,
     pending: Vec<u8>,
     missed: u32,
 }
@@ -164,10 +169,10 @@ impl Viewer {
     }
 }
 
-fn serve(listener: &socket::Listener, stop: &AtomicBool, command: &str) {
+fn serve(listener: &Listener, stop: &AtomicBool, command: &str) {
     let mut viewers: Vec<Viewer> = Vec::new();
     let mut snapshots = 0;
-    let began = process_stats::thread_cpu();
+    let began = process::thread_cpu_time();
     let mut last = began;
     loop {
         let waits = listener.set_nonblocking(!viewers.is_empty()).is_ok();
@@ -180,7 +185,7 @@ fn serve(listener: &socket::Listener, stop: &AtomicBool, command: &str) {
             return;
         }
         // Cost of the last snapshot: the kernel accounts a thread's time when it sleeps.
-        let now = process_stats::thread_cpu();
+        let now = process::thread_cpu_time();
         let took = now.zip(last).map_or(Duration::ZERO, |(now, last)| now.saturating_sub(last));
         last = now;
         snapshots += 1;
@@ -194,10 +199,10 @@ fn serve(listener: &socket::Listener, stop: &AtomicBool, command: &str) {
 }
 
 /// Accepts pending connections; blocks for the first viewer. False when the socket fails.
-fn accept(listener: &socket::Listener, viewers: &mut Vec<Viewer>) -> bool {
+fn accept(listener: &Listener, viewers: &mut Vec<Viewer>) -> bool {
     loop {
         match listener.accept() {
-            Ok((stream, _)) => {
+            Ok(stream) => {
                 let first = viewers.is_empty();
                 if viewers.len() < MAX_VIEWERS && stream.set_nonblocking(true).is_ok() {
                     viewers.push(Viewer { stream, pending: Vec::new(), missed: 0 });
@@ -235,8 +240,8 @@ pub fn take(command: &str, seq: u64, cost: PublishCost) -> Snapshot {
         command: command.to_owned(),
         seq,
         uptime_ms: feed::uptime_ms(),
-        cpu_ms: process_stats::process_cpu().map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
-        memory: process_stats::memory().into_iter().collect(),
+        cpu_ms: process::cpu_time().map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        memory: process::memory().map(memory_status).into_iter().collect(),
         operations: operations(Profiler::global()),
         counters,
         gauges,
@@ -250,6 +255,17 @@ pub fn take(command: &str, seq: u64, cost: PublishCost) -> Snapshot {
     call_sources(&mut snapshot);
     snapshot.bound();
     snapshot
+}
+
+/// Resident memory of this process; the budget is the machine's total.
+fn memory_status(memory: ProcessMemory) -> MemoryStatus {
+    MemoryStatus {
+        name: "this process".to_owned(),
+        used: memory.resident,
+        budget: memory.machine,
+        peak: memory.peak,
+        ..MemoryStatus::default()
+    }
 }
 
 /// Spans by name, the most time first.

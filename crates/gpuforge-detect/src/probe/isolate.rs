@@ -12,6 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gpuforge_os::process::{self, ProcessGroup};
+
 use super::{Probe, ProbeSource};
 use crate::overrides::Env;
 
@@ -77,6 +79,8 @@ pub enum TaskOutcome {
 pub struct ProbeTask {
     output: mpsc::Receiver<Result<Vec<u8>, String>>,
     child: Option<Child>,
+    /// Where children do not notice the end of their parent, this ends them: dropped with it, also when it is killed.
+    _group: Option<ProcessGroup>,
 }
 
 /// Starts a probe.
@@ -96,7 +100,7 @@ pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Resu
             };
             let thread = std::thread::Builder::new().name(format!("probe-{}", probe.name));
             thread.spawn(work).map_err(|e| ProbeFailure::Failed(format!("cannot start a thread: {e}")))?;
-            Ok(ProbeTask { output, child: None })
+            Ok(ProbeTask { output, child: None, _group: None })
         }
         (ProbeSource::Tool { program, default_dir, args, .. }, _) => {
             let path = find_program(program, default_dir, env)
@@ -112,7 +116,8 @@ pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Resu
 pub fn run_in_child(name: &str, env: Env<'_>) -> Option<String> {
     let probe = super::find(name)?;
     let ProbeSource::Library(read) = probe.source else { return None };
-    die_with_parent();
+    // It must not outlive a killed parent while blocked in a driver.
+    process::die_with_parent();
     Some(probe_to_json(read, injected_fault(name, env).as_deref()))
 }
 
@@ -135,14 +140,6 @@ fn probe_to_json(
 fn injected_fault(name: &str, env: Env<'_>) -> Option<String> {
     let value = env(FAULT_VARIABLE)?;
     value.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-}
-
-/// A child must not outlive a killed parent while blocked in a driver.
-fn die_with_parent() {
-    #[cfg(target_os = "linux")]
-    {
-        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    }
 }
 
 fn spawn(mut command: Command) -> Result<ProbeTask, ProbeFailure> {
@@ -171,7 +168,8 @@ fn spawn(mut command: Command) -> Result<ProbeTask, ProbeFailure> {
         let _ = send.send(read.map(|_| bytes).map_err(|e| e.to_string()));
     };
     std::thread::spawn(read);
-    Ok(ProbeTask { output, child: Some(child) })
+    let group = ProcessGroup::of(&child);
+    Ok(ProbeTask { output, child: Some(child), _group: Some(group) })
 }
 
 impl ProbeTask {

@@ -50,23 +50,9 @@ pub trait System: Send + Sync {
 pub struct RealSystem;
 
 impl System for RealSystem {
-    #[cfg(unix)]
     fn space(&self, _: &str, real: &Path) -> Option<DiskSpace> {
-        let stat = rustix::fs::statvfs(real).ok()?;
-        let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize };
-        let bytes = |blocks: u64| blocks.saturating_mul(unit);
-        Some(DiskSpace { total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
-    }
-
-    #[cfg(windows)]
-    fn space(&self, _: &str, real: &Path) -> Option<DiskSpace> {
-        let (total, free) = gpuforge_detect::probe::windows::disk_space(real)?;
+        let gpuforge_os::files::DiskSpace { total, free } = gpuforge_os::files::disk_space(real)?;
         Some(DiskSpace { total, free })
-    }
-
-    #[cfg(not(any(unix, windows)))]
-    fn space(&self, _: &str, _: &Path) -> Option<DiskSpace> {
-        None
     }
 
     fn windows(&self) -> Option<WindowsSnapshot> {

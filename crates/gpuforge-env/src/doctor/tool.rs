@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gpuforge_os::process::ProcessGroup;
+
 /// Output limit per stream.
 const OUTPUT_LIMIT: u64 = 256 << 10;
 
@@ -41,12 +43,12 @@ pub(super) fn run(
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(env);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    ProcessGroup::prepare(&mut command);
     let mut child = match start(&mut command) {
         Ok(child) => child,
         Err(error) => return ToolOutput::SpawnFailed(format!("cannot be started: {}", error.kind())),
     };
+    let group = ProcessGroup::of(&child);
     let (send, receive) = mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
         drain(0, pipe, send.clone());
@@ -61,7 +63,7 @@ pub(super) fn run(
             Ok((which, text)) => parts.iter_mut().skip(which).take(1).for_each(|part| part.clone_from(&text)),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                kill(child);
+                kill(child, &group);
                 return ToolOutput::TimedOut(limit);
             }
         }
@@ -75,7 +77,7 @@ pub(super) fn run(
             // It closed its output and keeps running: drivers also hang in exit handlers.
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
             Ok(None) | Err(_) => {
-                kill(child);
+                kill(child, &group);
                 return ToolOutput::TimedOut(limit);
             }
         }
@@ -105,11 +107,8 @@ fn drain(which: usize, pipe: impl Read + Send + 'static, send: mpsc::Sender<(usi
 }
 
 /// Kills the process group; a process in uninterruptible sleep is left to a reaper thread.
-fn kill(mut child: Child) {
-    #[cfg(unix)]
-    if let Ok(Some(group)) = i32::try_from(child.id()).map(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
+fn kill(mut child: Child, group: &ProcessGroup) {
+    group.kill();
     let _ = child.kill();
     std::thread::spawn(move || child.wait());
 }

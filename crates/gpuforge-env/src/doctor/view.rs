@@ -14,6 +14,7 @@ use gpuforge_detect::{
     probe::filesystem::FileSystem,
     snapshot::{MacosSnapshot, WindowsSnapshot},
 };
+use gpuforge_os::files::is_executable;
 
 use super::{
     host_facts::HostFacts,
@@ -332,15 +333,6 @@ fn normalize(path: &Path) -> String {
         }
     }
     format!("/{}", parts.join("/"))
-}
-
-fn is_executable(path: &Path) -> bool {
-    let Ok(meta) = std::fs::metadata(path) else { return false };
-    #[cfg(unix)]
-    let runs = std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0;
-    #[cfg(not(unix))]
-    let runs = true;
-    meta.is_file() && runs
 }
 
 impl FileSystem for SystemView {

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gpuforge_os::files;
+
 use super::{
     edit,
     error::{SettingLocation, SettingsError},
@@ -129,8 +131,9 @@ fn write(target: &Path, directory: &Path, text: &str) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".gpuforge-");
     // Temporary files are private by default; a new settings file follows the umask.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    if let Some(mode) = files::with_mode(0o666) {
+        builder.permissions(mode);
+    }
     let mut temporary = builder.tempfile_in(directory)?;
     temporary.write_all(text.as_bytes())?;
     if let Some(old) = old {
@@ -138,5 +141,9 @@ fn write(target: &Path, directory: &Path, text: &str) -> io::Result<()> {
     }
     // Before the rename, or a power cut could leave the new name with no content.
     temporary.as_file().sync_all()?;
-    temporary.persist(target).map(drop).map_err(|error| error.error)
+    let path = temporary.into_temp_path();
+    files::rename_over(&path, target)?;
+    // Nothing to unlink any more: the name is free for others.
+    drop(path.keep());
+    Ok(())
 }

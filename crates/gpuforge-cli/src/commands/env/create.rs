@@ -130,11 +130,9 @@ fn write_all(pages: &[OutputFile], dir: &Path, force: bool) -> Result<Vec<PathBu
 fn write(page: &OutputFile, dir: &Path, force: bool) -> std::io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".gpuforge-").tempfile_in(dir)?;
     file.write_all(page.text.as_bytes())?;
-    #[cfg(unix)]
-    {
-        // Temporary files are created with mode 0600; these are for everybody who works here.
-        use std::os::unix::fs::PermissionsExt as _;
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    // Temporary files are created with mode 0600; these are for everybody who works here.
+    if let Some(mode) = gpuforge::os::files::with_mode(0o644) {
+        file.as_file().set_permissions(mode)?;
     }
     // Without --force a file that appeared meanwhile is not overwritten either.
     let kept = if force { file.persist(&page.path) } else { file.persist_noclobber(&page.path) };

@@ -15,6 +15,7 @@ use gpuforge::env::{
     profiles::EnvPlan,
     render::{CHECK_FILE, EnvFormat},
 };
+use gpuforge::os::files::is_executable;
 use serde::Serialize;
 
 use super::target;
@@ -74,18 +75,7 @@ pub(crate) fn tool(formats: &[&EnvFormat]) -> Result<&'static Installer> {
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    std::env::split_paths(&path).map(|dir| dir.join(&file)).find(|path| is_program(path))
-}
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
+    std::env::split_paths(&path).map(|dir| dir.join(&file)).find(|path| is_executable(path))
 }
 
 fn line(words: &[&str]) -> Vec<OsString> {
