@@ -81,6 +81,17 @@ pub(crate) fn cargo_test(text: &str) -> Option<TestCounts> {
     total
 }
 
+/// Tests that passed because they skipped themselves, by reason: lines `skipped: WHY` of `cargo test -- --show-output`. Those
+/// without a GPU adapter begin with the test's name; their reason is in brackets.
+pub(crate) fn own_skips(text: &str) -> BTreeMap<String, u64> {
+    let mut skips = BTreeMap::new();
+    for why in text.lines().filter_map(|line| line.trim().strip_prefix("skipped: ")) {
+        let why = if why.ends_with("(no GPU adapter)") { "no GPU adapter" } else { why };
+        *skips.entry(why.to_owned()).or_insert(0) += 1;
+    }
+    skips
+}
+
 enum TestOutcome {
     Passed,
     Failed,
@@ -168,6 +179,13 @@ mod tests {
                     test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.2s";
         assert_eq!(cargo_test(text), counts(8, 2, 3));
         assert_eq!(cargo_test("error[E0425]: cannot find value"), None);
+    }
+
+    #[test]
+    fn skips_are_counted_by_reason() {
+        let text = "---- a stdout ----\nskipped: a (no GPU adapter)\nskipped: b (no GPU adapter)\nskipped: no python3\n";
+        let skips: Vec<_> = own_skips(text).into_iter().collect();
+        assert_eq!(skips, [("no GPU adapter".to_owned(), 2), ("no python3".to_owned(), 1)]);
     }
 
     #[test]

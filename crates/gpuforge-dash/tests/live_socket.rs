@@ -1,6 +1,7 @@
 //! Publisher and follower over the Unix socket: contents, privacy, slow viewers, stale sockets.
 //!
-//! One process has one publisher: the tests of this file take turns.
+//! One process has one publisher: the tests of this file take turns. They look at modes and at the socket itself, so they are of
+//! Unix; what other platforms do is in the tests of gpuforge-os, `live_web.rs` and the CLI's `windows.rs`.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,

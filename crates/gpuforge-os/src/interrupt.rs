@@ -10,3 +10,9 @@ use crate::sys;
 pub fn on_interrupt(cleanup: fn()) {
     sys::interrupt::on_interrupt(cleanup);
 }
+
+/// Interrupts another process as its user would: SIGINT; on Windows Ctrl-Break, to a process that leads a group of its own on
+/// the same console. False where that cannot be sent.
+pub fn send_break(pid: u32) -> bool {
+    sys::interrupt::send_break(pid)
+}

@@ -7,13 +7,11 @@
 //! | [`process`] | liveness, CPU time, memory, limits; replacing a process, killing one with its children |
 //! | [`local_socket`] | a stream between processes of one user: Unix sockets, or loopback TCP with a token |
 //! | [`interrupt`] | what happens on SIGINT, SIGTERM, SIGHUP, or on console control events |
-//! | [`cpu`] | topology of the CPU, where the system call is the source (Windows) |
 //!
 //! The implementations are in `unix/` and `windows/`, file by file under the same names; `other.rs` is for systems without
 //! files and processes (wasm32). No other crate of the workspace asks `cfg(windows)` for one of these things. Tests are
 //! written against the interface and run on both.
 
-pub mod cpu;
 pub mod files;
 pub mod interrupt;
 pub mod local_socket;

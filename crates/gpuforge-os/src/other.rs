@@ -1,13 +1,5 @@
 //! Systems without files and processes (wasm32-unknown-unknown): nothing is known, and nothing can be opened.
 
-pub(crate) mod cpu {
-    use crate::cpu::CpuTopology;
-
-    pub(crate) fn topology() -> Option<CpuTopology> {
-        None
-    }
-}
-
 pub(crate) mod files {
     use std::{
         fs::{File, Permissions},
@@ -42,6 +34,10 @@ pub(crate) mod files {
 
 pub(crate) mod interrupt {
     pub(crate) fn on_interrupt(_: fn()) {}
+
+    pub(crate) fn send_break(_: u32) -> bool {
+        false
+    }
 }
 
 pub(crate) mod private_dir {

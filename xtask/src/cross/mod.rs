@@ -218,13 +218,19 @@ impl Session<'_> {
             .env("GPUFORGE_CACHE_DIR", running.home().join("cache"))
             .env("GPUFORGE_CONFIG", running.home().join("config.toml"))
             .envs(running.cargo_variables(self.target.triple));
-        let made = sh::tee(&mut command)?;
+        // What a passed test has printed is shown too: whether it skipped itself, and why.
+        let made = sh::tee(command.args(["--", "--show-output"]))?;
         let counts = test_counts::cargo_test(&made.text);
         let counts = counts.map_or_else(|| "no test ran".to_owned(), |counts| counts.to_string());
         let adapters = test_counts::adapter_log(&fs::read_to_string(&log).unwrap_or_default());
+        let skips = test_counts::own_skips(&made.text);
+        for (why, count) in &skips {
+            println!("{count} of the passed tests skipped themselves: {why}");
+        }
         let text = format!(
-            "tests{}, GPUFORGE_JIT=require: {counts} ({adapters}) in {} s",
+            "tests{}, GPUFORGE_JIT=require: {counts}, {} of the passed skipped themselves ({adapters}) in {} s",
             runner.under(),
+            skips.values().sum::<u64>(),
             begun.elapsed().as_secs()
         );
         if !made.ok {
@@ -272,10 +278,10 @@ impl Session<'_> {
     /// The target's `gpuforge`, in the profile of the tests.
     fn binary(&self) -> Result<PathBuf> {
         let mut command =
-            sh::cargo(["build", "-p", "gpuforge-cli", "--message-format=json-render-diagnostics"]);
+            sh::cargo(["build", "-p", "gpuforge-cli"]);
         command.args(["--target", self.target.triple]).env("RUSTFLAGS", "-D warnings");
         command.envs(self.variables.iter().map(|(k, v)| (k, v)));
-        sh::executable(&sh::build_with(&mut command)?, "gpuforge")
+        sh::executable(&sh::built(command)?, "gpuforge")
     }
 }
 

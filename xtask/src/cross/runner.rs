@@ -6,11 +6,11 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use super::toolchain::SYSROOT;
+use super::toolchain::{MINGW_GCC, SYSROOT};
 
 const QEMU: Needed = Needed { program: "qemu-aarch64-static", packages: &["qemu-user-static"] };
 /// Debian's package for 64-bit programs alone; the launcher on the PATH is in another, which wants 32-bit Wine too.
@@ -130,11 +130,26 @@ impl Running {
         Ok(command)
     }
 
-    /// The server stays while the tests run: it would otherwise stop and start again between two programs.
+    /// The server stays while the tests run: it would otherwise stop and start again between two programs. It and the
+    /// services of Windows keep the streams with which they were started open: a pipe of ours would never end.
     fn start_wine(&self) -> Result<()> {
-        let mut boot = Command::new(WINE.program);
-        sh::run_within(boot.args(["wineboot", "--init"]).envs(self.variables()), WINE_BOOT)?;
-        sh::run(Command::new(WINESERVER).arg("--persistent").envs(self.variables()))
+        fs::create_dir(self.home().join("wine"))?;
+        let quiet = |program: &str, args: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(args).envs(self.variables()).stdout(Stdio::null()).stderr(Stdio::null());
+            sh::run_within(&mut command, WINE_BOOT)
+        };
+        quiet(WINESERVER, &["--persistent"])?;
+        quiet(WINE.program, &["wineboot", "--init"])?;
+        let system = self.home().join("wine/drive_c/windows/system32");
+        if system.join("bcryptprimitives.dll").exists() {
+            return Ok(());
+        }
+        let source = self.home().join("process_prng.c");
+        fs::write(&source, include_str!("process_prng.c"))?;
+        let mut gcc = Command::new(MINGW_GCC.program);
+        gcc.args(["-shared", "-O2", "-o"]).arg(system.join("bcryptprimitives.dll")).arg(source);
+        sh::run(gcc.arg("-ladvapi32"))
     }
 }
 

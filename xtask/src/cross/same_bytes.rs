@@ -1,7 +1,7 @@
 //! Reproducibility across targets: every indicator of the same bars, computed by the host's binary and by the target's; the
 //! files must have the same SHA-256.
 
-use crate::{dist::sha256, sh};
+use crate::{dist::archive::sha256, sh};
 use anyhow::{Context as _, Result, ensure};
 use std::{
     fs,

@@ -227,7 +227,7 @@ pub(super) fn zip(entries: &[Entry]) -> Result<Vec<u8>> {
 }
 
 /// SHA-256 of a file, in hexadecimal.
-pub(super) fn sha256(path: &Path) -> Result<String> {
+pub(crate) fn sha256(path: &Path) -> Result<String> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -16,7 +16,7 @@
 //!
 //! docs/packaging.md says what each package is and what was never run.
 
-mod archive;
+pub(crate) mod archive;
 mod binary;
 mod crates;
 mod deb;

@@ -26,7 +26,6 @@ use windows::{
         Graphics::Dxgi::{
             DXGI_ADAPTER_DESC1, DXGI_ADAPTER_FLAG_REMOTE, DXGI_ADAPTER_FLAG_SOFTWARE, IDXGIFactory1,
         },
-        Storage::FileSystem::GetDiskFreeSpaceExW,
         System::{
             LibraryLoader::{GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExW},
             Registry::{
@@ -109,15 +108,6 @@ pub fn stamp() -> Option<String> {
     };
     let drivers: Vec<String> = names.into_iter().filter_map(driver).collect();
     Some(format!("boot {boot:?} {}", drivers.join(" ")))
-}
-
-/// Total size of the volume of a directory, and what this user may still write.
-pub fn disk_space(path: &Path) -> Option<(u64, u64)> {
-    let path = HSTRING::from(path.as_os_str());
-    let (mut free, mut total) = (0, 0);
-    // SAFETY: the path is NUL-terminated and outlives the call; both numbers are writable.
-    unsafe { GetDiskFreeSpaceExW(&path, Some(&mut free), Some(&mut total), None) }.ok()?;
-    Some((total, free))
 }
 
 /// An open registry key.
@@ -400,8 +390,6 @@ mod tests {
         assert!(snapshot.memory.is_some_and(|m| m.physical_bytes > 0 && m.commit_limit_bytes > 0));
         assert!(snapshot.cpu.as_ref().is_some_and(|cpu| cpu.threads() > 0), "{:?}", snapshot.cpu);
         assert!(snapshot.version.build.is_some());
-        assert!(disk_space(Path::new("C:\\")).is_some_and(|(total, free)| total >= free && total > 0));
-        assert_eq!(disk_space(Path::new("C:\\no such directory")), None);
         let report = read().unwrap();
         assert!(report.host.is_some_and(|host| host.kernel.is_some()));
     }

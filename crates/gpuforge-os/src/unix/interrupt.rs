@@ -41,6 +41,11 @@ pub(crate) fn on_interrupt(cleanup: fn()) {
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 
+pub(crate) fn send_break(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::kill_process(pid, rustix::process::Signal::INT).is_ok())
+}
+
 /// Parses the mask of ignored signals from `/proc/self/status`.
 fn ignored(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

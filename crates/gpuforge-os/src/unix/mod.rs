@@ -1,6 +1,5 @@
 //! Unix: Linux, macOS and what is like them.
 
-pub(crate) mod cpu;
 pub(crate) mod files;
 pub(crate) mod interrupt;
 pub(crate) mod local_socket;

@@ -8,7 +8,7 @@ use std::sync::{
 
 use windows_sys::{
     Win32::System::{
-        Console::{CTRL_BREAK_EVENT, CTRL_C_EVENT, SetConsoleCtrlHandler},
+        Console::{CTRL_BREAK_EVENT, CTRL_C_EVENT, GenerateConsoleCtrlEvent, SetConsoleCtrlHandler},
         Threading::{GetCurrentProcess, TerminateProcess},
     },
     core::BOOL,
@@ -22,6 +22,11 @@ pub(crate) fn on_interrupt(cleanup: fn()) {
         // SAFETY: the handler is a function of this program, which is never unloaded.
         unsafe { SetConsoleCtrlHandler(Some(handler), 1) };
     }
+}
+
+pub(crate) fn send_break(pid: u32) -> bool {
+    // SAFETY: the call takes plain numbers.
+    unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, pid) != 0 }
 }
 
 /// 128 plus the number of SIGINT, or of SIGTERM: scripts that run on Unix too know these.

@@ -1,7 +1,6 @@
 //! Windows: calls of its API, each behind a safe function.
 #![allow(unsafe_code, reason = "the system's calls; each block says why it is sound")]
 
-pub(crate) mod cpu;
 pub(crate) mod files;
 pub(crate) mod interrupt;
 pub(crate) mod local_socket;

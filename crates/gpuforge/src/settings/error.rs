@@ -1,6 +1,10 @@
 //! Settings errors, with location and hint.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     table::{self, SettingKey, VERSION},
@@ -18,8 +22,8 @@ pub enum SettingLocation {
     Env(&'static str),
     /// A line of the settings file; line and column count from 1, columns in characters.
     File {
-        /// The file.
-        path: PathBuf,
+        /// The file; boxed, which keeps errors small where paths are large (Windows).
+        path: Box<Path>,
         /// Line.
         line: usize,
         /// Column.

@@ -139,5 +139,5 @@ pub(super) fn location(path: &Path, text: &str, at: usize) -> SettingLocation {
     let line = before.matches('\n').count() + 1;
     let column =
         before.get(line_start..).unwrap_or_default().chars().filter(|c| *c != '\u{feff}').count() + 1;
-    SettingLocation::File { path: path.to_owned(), line, column }
+    SettingLocation::File { path: path.into(), line, column }
 }
