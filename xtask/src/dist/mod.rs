@@ -298,7 +298,8 @@ impl Session<'_> {
     }
 
     fn build(&mut self, target: &DistTarget<'_>) -> Result<PathBuf> {
-        let profile = ["--profile", "dist", "--package", "gpuforge-cli"];
+        // `--bin`: the library of the package would be compiled to object code as well, and nothing shared with the wheel.
+        let profile = ["--profile", "dist", "--package", "gpuforge-cli", "--bin", "gpuforge"];
         let command = match target.toolchain {
             Toolchain::Zig { glibc } => {
                 let tools = self.tools().map_err(anyhow::Error::msg)?;

@@ -209,7 +209,8 @@ def _numbers(name: str, column: Any) -> NDArray[np.float64]:
     import numpy as np
 
     if isinstance(column, np.ma.MaskedArray):
-        column = np.ma.filled(column.astype(np.float64), np.nan)
+        filled: Any = np.ma.filled  # NumPy before 2.3 has no types for it
+        column = filled(column.astype(np.float64), np.nan)
         _gpuforge.count_copy(column.nbytes)
     if not isinstance(column, np.ndarray):
         column = np.asarray(column)
@@ -240,10 +241,10 @@ def _codes(name: str, column: Any) -> NDArray[np.int64]:
     if keys.dtype.kind in "iu":
         return keys.astype(np.int64)
     try:
-        codes = np.unique(keys, return_inverse=True)[1]
+        codes: NDArray[np.int64] = np.asarray(np.unique(keys, return_inverse=True)[1], dtype=np.int64)
     except TypeError as error:
         raise TypeError(f"column `{name}` cannot be used as series keys: {error}") from error
-    return codes.astype(np.int64)
+    return codes
 
 
 #: Ticks per second of NumPy's time units.
