@@ -335,6 +335,7 @@ impl Session<'_> {
         let made = wheel::build(target, platform, tools, &out)?;
         let mut seen = wheel::check(&made, target, tools)?;
         seen.extend(wheel_test::run(&made, target.triple, &host, no_test, no_install)?);
+        wheel::check_size(&made, &seen)?;
         Ok(vec![Row::of(&made, seen.join("; "))?])
     }
 

