@@ -52,7 +52,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start `{}`", line(command)))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
-        bail!("`{}` failed ({}): {}", line(&command), output.status, stderr.trim());
+        bail!("`{}` failed ({}): {}", line(command), output.status, stderr.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

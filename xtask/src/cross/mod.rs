@@ -277,8 +277,7 @@ impl Session<'_> {
 
     /// The target's `gpuforge`, in the profile of the tests.
     fn binary(&self) -> Result<PathBuf> {
-        let mut command =
-            sh::cargo(["build", "-p", "gpuforge-cli"]);
+        let mut command = sh::cargo(["build", "-p", "gpuforge-cli"]);
         command.args(["--target", self.target.triple]).env("RUSTFLAGS", "-D warnings");
         command.envs(self.variables.iter().map(|(k, v)| (k, v)));
         sh::executable(&sh::built(command)?, "gpuforge")
