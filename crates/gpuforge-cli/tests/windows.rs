@@ -38,6 +38,9 @@ fn market(sandbox: &Sandbox) -> PathBuf {
         let out = directory.join(file);
         let args = ["sample", "-q", "-o", text(&out), "--symbols", "1", "--bars", "50", "--seed", seed];
         run(&mut sandbox.gpuforge(&args)).ok();
+        // Another symbol per file: equal names and times would be duplicates.
+        let bars = fs::read_to_string(&out).unwrap();
+        fs::write(&out, bars.replace("ZAAA", &format!("ZAA{seed}"))).unwrap();
     }
     directory
 }
