@@ -22,7 +22,7 @@ pub const TYPICAL_SHARE: f64 = 0.999;
 /// Error of device columns against the CPU's, relative to the largest magnitude of each.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ColumnError {
-    /// Largest error; infinite where one side has no number and the other does.
+    /// Largest error; infinite where one side is NaN or infinite and the other is not.
     pub largest: f64,
     /// Values above [`TYPICAL_ERROR`], divided by the margin.
     pub above_typical: usize,

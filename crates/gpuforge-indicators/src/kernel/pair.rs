@@ -24,7 +24,7 @@ pub(crate) trait Pair: Copy {
     fn sqrt(self) -> Self;
     /// `self - a * b`, rounded once.
     fn sub_mul(self, a: Self, b: Self) -> Self;
-    /// Max of each bar; a NaN is no number, and ignored.
+    /// Max of each bar; a NaN is ignored.
     fn max_number(self, other: Self) -> Self;
     fn min_number(self, other: Self) -> Self;
     /// Running sum of the two, which continues that of the pair before: `(s + x, s + (x + y))`. Where `x` is not finite, the

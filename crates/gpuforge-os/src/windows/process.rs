@@ -41,7 +41,8 @@ pub(crate) fn is_gone(pid: u32) -> bool {
         // A process that has ended stays while somebody holds a handle of it.
         // SAFETY: the handle is open.
         Some(process) => unsafe { WaitForSingleObject(process.as_raw_handle(), 0) == WAIT_OBJECT_0 },
-        // SAFETY: no call is made in between. No access is not the same as no process.
+        // Access denied means that there is such a process.
+        // SAFETY: the call takes nothing and reads a number of this thread; no call was made since OpenProcess.
         None => unsafe { GetLastError() == ERROR_INVALID_PARAMETER },
     }
 }
