@@ -298,7 +298,7 @@ impl Session<'_> {
     }
 
     fn build(&mut self, target: &DistTarget<'_>) -> Result<PathBuf> {
-        // `--bin`: the library of the package would be compiled to object code as well, and nothing shared with the wheel.
+        // `--bin`: the library of the package would be compiled to object code as well.
         let profile = ["--profile", "dist", "--package", "gpuforge-cli", "--bin", "gpuforge"];
         let command = match target.toolchain {
             Toolchain::Zig { glibc } => {
