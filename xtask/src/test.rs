@@ -1,4 +1,6 @@
-//! `cargo xtask test`: everything a change must pass; a table of steps, run in order until one fails.
+//! `cargo xtask test`: what a change must pass; a table of steps, run in order until one fails.
+//!
+//! Heavy crates are a step of `--all`, which CI runs: their dependencies take longer to build than everything else.
 
 use crate::{audit, python, sh, test_counts, test_counts::TestCounts, tidy, vulkan};
 use anyhow::{Result, anyhow, bail};
@@ -7,59 +9,86 @@ use std::{env, ffi::OsString, fs, path::PathBuf, process::Command, time::Instant
 /// Flags of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only fmt, tidy and the tests: no installing, no clippy, no doc tests, no licence check
+    /// Only fmt, tidy and the tests: no installing, no clippy, no doc tests, no Python, no licence check
     #[arg(long)]
     fast: bool,
     /// Never install a system package (also: GPUFORGE_NO_INSTALL=1)
     #[arg(long)]
     no_install: bool,
-    /// Clippy of the heavy crates too: their dependencies are type-checked once more for it, some ten minutes from nothing
+    /// Tests of the heavy crates too (training, cluster), as CI runs them
     #[arg(long, conflicts_with = "fast")]
     all: bool,
+    /// With --all: clippy of the heavy crates, for which their dependencies are type-checked once more, minutes from nothing
+    #[arg(long, requires = "all")]
+    lint_heavy: bool,
 }
 
 /// One row of the table below.
 struct Step {
     name: &'static str,
-    /// Part of `--fast` too?
-    fast: bool,
+    run_in: Selection,
     run: fn(&mut Session) -> Result<StepOutcome>,
 }
 
-const STEPS: [Step; 8] = [
-    Step { name: "system packages", fast: false, run: packages },
-    Step { name: "fmt", fast: true, run: fmt },
-    Step { name: "clippy", fast: false, run: clippy },
-    Step { name: "tidy", fast: true, run: |_| tidy::run().map(|()| StepOutcome::Ok) },
-    Step { name: "tests", fast: true, run: tests },
-    Step { name: "doc tests", fast: false, run: doc_tests },
-    Step { name: "heavy crates", fast: false, run: heavy },
-    Step { name: "audit", fast: false, run: |_| audit::run().map(|()| StepOutcome::Ok) },
+/// Which runs have a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Selection {
+    /// Every run.
+    Fast,
+    /// All but those with `--fast`.
+    Default,
+    /// Those with `--all`.
+    All,
+}
+
+impl Selection {
+    fn of(args: &Args) -> Selection {
+        match (args.fast, args.all) {
+            (true, _) => Selection::Fast,
+            (_, true) => Selection::All,
+            _ => Selection::Default,
+        }
+    }
+}
+
+const STEPS: [Step; 9] = [
+    Step { name: "system packages", run_in: Selection::Default, run: packages },
+    Step { name: "fmt", run_in: Selection::Fast, run: fmt },
+    Step { name: "clippy", run_in: Selection::Default, run: clippy },
+    Step { name: "tidy", run_in: Selection::Fast, run: |_| tidy::run().map(|()| StepOutcome::Ok) },
+    Step { name: "tests", run_in: Selection::Fast, run: tests },
+    Step { name: "doc tests", run_in: Selection::Default, run: doc_tests },
+    Step { name: "python", run_in: Selection::Default, run: python },
+    Step { name: "heavy crates", run_in: Selection::All, run: heavy },
+    Step { name: "audit", run_in: Selection::Default, run: |_| audit::run().map(|()| StepOutcome::Ok) },
 ];
 
-/// Crates with dependencies that take longer to build than everything else: outside the default build, and in a step of
-/// their own, so that their features are not unified with those of the other crates.
-const HEAVY: [&str; 3] = ["gpuforge-train", "gpuforge-cluster", "gpuforge-python"];
-
-/// Those that are linted only with `--all`: clippy type-checks their dependencies (Burn, DataFusion) beside building them.
-const LINTED_WITH_ALL: [&str; 2] = ["gpuforge-train", "gpuforge-cluster"];
+/// Crates whose dependencies (Burn, DataFusion) take longer to build than everything else: outside the default build, each
+/// by itself, so that their features are not unified with those of the other crates.
+const HEAVY: [&str; 2] = ["gpuforge-train", "gpuforge-cluster"];
+/// The Python package, by itself for the same reason: PyO3 is built for an extension module.
+const PYTHON: &str = "gpuforge-python";
 
 /// `1`: a test that finds no GPU adapter fails. As in `gpuforge_testkit::adapter`, like the next.
 const REQUIRE_VARIABLE: &str = "GPUFORGE_REQUIRE_ADAPTER";
 /// Names the file to which the tests append whether they ran on an adapter.
 const LOG_VARIABLE: &str = "GPUFORGE_ADAPTER_LOG";
 
-/// Those of them that there are.
-fn heavy_crates() -> impl Iterator<Item = &'static str> {
-    HEAVY.into_iter().filter(|name| sh::root().join("crates").join(name).is_dir())
-}
-
-/// A command of cargo for the whole workspace but the heavy crates.
+/// A command of cargo for the whole workspace but the heavy crates and the Python package.
 fn light(arguments: &[&str]) -> Command {
     let mut command = sh::cargo(arguments.iter().copied());
     command.arg("--workspace");
-    command.args(heavy_crates().flat_map(|name| ["--exclude", name]));
+    command.args(HEAVY.into_iter().chain([PYTHON]).flat_map(|name| ["--exclude", name]));
     command
+}
+
+/// A command of cargo for one package.
+fn only(name: &'static str) -> impl Fn(&[&str]) -> Command {
+    move |arguments| {
+        let mut command = sh::cargo(arguments.iter().copied());
+        command.args(["-p", name]);
+        command
+    }
 }
 
 /// Result of a step.
@@ -72,7 +101,7 @@ enum StepOutcome {
 /// State shared by the steps.
 struct Session {
     no_install: Option<&'static str>,
-    all: bool,
+    lint_heavy: bool,
     /// Temporary directory for settings and cache of the tested programs.
     home: tempfile::TempDir,
     /// Sum over the runners that ran any test.
@@ -121,18 +150,20 @@ impl Session {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut session = Session {
         no_install: args.no_install.then_some("--no-install"),
-        all: args.all,
+        lint_heavy: args.lint_heavy,
         home: tempfile::tempdir()?,
         counts: None,
     };
+    let selection = Selection::of(args);
+    let begun = Instant::now();
     let mut rows = Vec::new();
     let mut failed = None;
     for step in &STEPS {
         let start = Instant::now();
         let outcome = if failed.is_some() {
             StepOutcome::Skipped("an earlier step failed".to_owned())
-        } else if args.fast && !step.fast {
-            StepOutcome::Skipped("--fast".to_owned())
+        } else if step.run_in > selection {
+            StepOutcome::Skipped(if args.fast { "--fast" } else { "a step of --all" }.to_owned())
         } else {
             eprintln!("\n== {}", step.name);
             (step.run)(&mut session).unwrap_or_else(|error| StepOutcome::Failed(format!("{error:#}")))
@@ -142,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         rows.push((step.name, start.elapsed().as_secs_f64(), outcome));
     }
-    println!("\n{}", summary(&rows));
+    println!("\n{}{:<16} {:>7.1} s", summary(&rows), "total", begun.elapsed().as_secs_f64());
     if let Some(counts) = session.counts {
         println!("{counts}");
         let log = fs::read_to_string(session.adapter_log()).unwrap_or_default();
@@ -217,30 +248,27 @@ fn doc_tests(session: &mut Session) -> Result<StepOutcome> {
     session.test(light(&["test", "--doc", "--no-fail-fast"]), test_counts::cargo_test)
 }
 
-/// Lints and tests of each heavy crate by itself.
+/// Lints and tests of the Python package: its Rust crate, then the wheel in a fresh environment.
+fn python(session: &mut Session) -> Result<StepOutcome> {
+    lint(only(PYTHON)(&["clippy"]))?;
+    test_targets(session, only(PYTHON))?;
+    match python::step(session.adapter_variables(vulkan::software().is_some()))? {
+        Some(why) => Ok(StepOutcome::Skipped(format!("the package was not tested in Python, {why}"))),
+        None => Ok(StepOutcome::Ok),
+    }
+}
+
+/// Tests of each heavy crate by itself.
 fn heavy(session: &mut Session) -> Result<StepOutcome> {
-    for name in heavy_crates() {
-        let of = |arguments: &[&str]| {
-            let mut command = sh::cargo(arguments.iter().copied());
-            command.args(["-p", name]);
-            command
-        };
-        if session.all || !LINTED_WITH_ALL.contains(&name) {
-            lint(of(&["clippy"]))?;
+    for name in HEAVY {
+        if session.lint_heavy {
+            lint(only(name)(&["clippy"]))?;
         } else {
-            eprintln!("skipped: clippy of {name}, which `cargo xtask test --all` runs");
+            eprintln!("skipped: clippy of {name}, which `cargo xtask test --all --lint-heavy` runs");
         }
-        test_targets(session, of)?;
-        if name == "gpuforge-python"
-            && let Some(why) = python::step(session.adapter_variables(vulkan::software().is_some()))?
-        {
-            eprintln!("skipped: the package was not tested in Python, {why}");
-        }
+        test_targets(session, only(name))?;
     }
-    match heavy_crates().next() {
-        Some(_) => Ok(StepOutcome::Ok),
-        None => Ok(StepOutcome::Skipped("there are none".to_owned())),
-    }
+    Ok(StepOutcome::Ok)
 }
 
 #[cfg(test)]
@@ -261,7 +289,7 @@ mod tests {
     }
 
     fn session() -> Session {
-        Session { no_install: None, all: false, home: tempfile::tempdir().unwrap(), counts: None }
+        Session { no_install: None, lint_heavy: false, home: tempfile::tempdir().unwrap(), counts: None }
     }
 
     #[test]
@@ -310,13 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linted_with_all_is_heavy() {
-        assert!(LINTED_WITH_ALL.iter().all(|name| HEAVY.contains(name)));
-    }
-
-    #[test]
-    fn fast_keeps_the_tests() {
-        let fast: Vec<&str> = STEPS.iter().filter(|s| s.fast).map(|s| s.name).collect();
-        assert_eq!(fast, ["fmt", "tidy", "tests"]);
+    fn each_selection_adds_steps() {
+        let names = |selection| -> Vec<&str> {
+            STEPS.iter().filter(|s| s.run_in <= selection).map(|s| s.name).collect()
+        };
+        assert_eq!(names(Selection::Fast), ["fmt", "tidy", "tests"]);
+        assert!(names(Selection::Default).contains(&"python"));
+        assert!(!names(Selection::Default).contains(&"heavy crates"));
+        assert_eq!(names(Selection::All).len(), STEPS.len());
     }
 }
